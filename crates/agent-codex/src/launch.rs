@@ -168,7 +168,7 @@ fn exec_arguments(session: &Session) -> Vec<String> {
     debug_assert!(settings.approvals == Approvals::Never, "exec never asks");
     let mut arguments = to_strings(&["exec", "--json", "--skip-git-repo-check"]);
     arguments.extend(common_arguments(settings));
-    if let Some(thread) = &session.thread {
+    if let Some(thread) = &session.conversation.thread {
         arguments.extend(to_strings(&["resume", thread]));
     }
     // The instruction is passed on standard input.
@@ -188,7 +188,8 @@ fn terminal_arguments(request: &LaunchRequest<'_>) -> Vec<String> {
     };
     let mut arguments = Vec::new();
     // A conversation without any turn was never saved, so there is nothing to resume.
-    let thread = if session.turns > 0 { session.thread.as_ref() } else { None };
+    let thread =
+        if session.spending.turns > 0 { session.conversation.thread.as_ref() } else { None };
     if let Some(thread) = thread {
         arguments.extend(to_strings(&["resume", thread]));
     }

@@ -78,7 +78,7 @@ pub struct ConversationOptions {
 
 impl ConversationOptions {
     pub fn from_session(session: &Session) -> ConversationOptions {
-        let cwd = match &session.work {
+        let cwd = match &session.worktree.state {
             WorkState::Ready { cwd, .. } => cwd,
             WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
         };
@@ -86,7 +86,11 @@ impl ConversationOptions {
             cwd: cwd.clone(),
             settings: session.spec.agent.settings.clone(),
             // A conversation without a turn may not be stored, so there would be nothing to resume.
-            thread: if session.turns > 0 { session.thread.clone() } else { None },
+            thread: if session.spending.turns > 0 {
+                session.conversation.thread.clone()
+            } else {
+                None
+            },
             zone: None,
         }
     }

@@ -127,7 +127,7 @@ impl Session {
 
     /// Returns the commit from which the checks take protected files, if it is known.
     fn protected_base(&self) -> Option<CommitId> {
-        let begun = match &self.work {
+        let begun = match &self.worktree.state {
             WorkState::Ready { base, .. } => base.as_ref().map(|base| base.commit.clone()),
             WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
         };

@@ -56,7 +56,7 @@ impl<'s> LimitQueue<'s> {
         let Some(wait) = self.subject.limit_wait() else { return Vec::new() };
         let from = wait.until_mono_ms.max(self.now.deadline(self.spacing_ms));
         let outdated = |other: &LimitWait| {
-            let found_out = self.subject.released_ms > Some(other.since.mono_ms);
+            let found_out = self.subject.spending.released_ms > Some(other.since.mono_ms);
             found_out && other.until_mono_ms < from
         };
         self.reassign(from, outdated, Some(self.subject.id))

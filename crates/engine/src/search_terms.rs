@@ -13,7 +13,7 @@ use provost_ledger::{SearchTerms, TermSet};
 pub(crate) fn session_terms(session: &Session) -> SearchTerms {
     let spec = &session.spec;
     let texts = [spec.role.as_deref(), Some(spec.agent.name.as_str()), spec.project.as_deref()];
-    let more = [session.thread.as_deref(), spec.instruction.as_deref()];
+    let more = [session.conversation.thread.as_deref(), spec.instruction.as_deref()];
     SearchTerms {
         name: TermSet::from_texts([spec.name.as_str()]),
         words: TermSet::from_texts(texts.into_iter().chain(more).flatten()),

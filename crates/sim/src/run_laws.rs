@@ -402,10 +402,11 @@ fn budget_holds(run: &Run, live: &[&Session]) -> Result<(), BrokenLaw> {
     let counted = |id: SessionId| {
         run.live().find(|one| one.id == id).map_or(0, |one| one.counted.usage.total())
     };
-    let more: u64 = live.iter().map(|one| one.usage.total().saturating_sub(counted(one.id))).sum();
+    let more: u64 =
+        live.iter().map(|one| one.spending.usage.total().saturating_sub(counted(one.id))).sum();
     let used = run.usage.total() + more;
     for one in live {
-        let (Some(limit), Some(_)) = (run.budget.tokens, one.budget.tokens) else {
+        let (Some(limit), Some(_)) = (run.budget.tokens, one.spending.budget.tokens) else {
             continue;
         };
         let claimed = matches!(one.claim(), ClaimKind::Completed | ClaimKind::Failed);

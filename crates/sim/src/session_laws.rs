@@ -66,7 +66,7 @@ pub(crate) use law;
 impl SessionWatch {
     /// Starts watching a session that was just opened.
     pub fn start(session: &Session) -> SessionWatch {
-        let hooks = session.hooks.iter().map(|hook| hook.key).collect();
+        let hooks = session.hook_log.pending.iter().map(|hook| hook.key).collect();
         SessionWatch { hooks, last_ms: session.opened.mono_ms, ..SessionWatch::default() }
     }
 
@@ -212,16 +212,17 @@ impl SessionWatch {
         after: &Session,
     ) -> Result<(), BrokenLaw> {
         let fresh: Vec<HookKey> = after
-            .hooks
+            .hook_log
+            .pending
             .iter()
             .map(|hook| hook.key)
-            .filter(|key| before.hooks.iter().all(|hook| hook.key != *key))
+            .filter(|key| before.hook_log.pending.iter().all(|hook| hook.key != *key))
             .collect();
         for key in &fresh {
             law!(self.hooks.insert(*key), "the hook key {} {} was used before", key.event, key.no);
         }
-        let keys: BTreeSet<HookKey> = after.hooks.iter().map(|hook| hook.key).collect();
-        law!(keys.len() == after.hooks.len(), "a hook key is pending twice");
+        let keys: BTreeSet<HookKey> = after.hook_log.pending.iter().map(|hook| hook.key).collect();
+        law!(keys.len() == after.hook_log.pending.len(), "a hook key is pending twice");
         let wanted =
             required_hook(before, event).filter(|hook| after.spec.hooks.contains_key(hook));
         let terminal: Vec<HookEvent> =
@@ -392,7 +393,8 @@ fn shortages_fail_nothing(before: &Session, event: &Event) -> Result<(), BrokenL
 fn nothing_is_stranded(session: &Session, effects: &[SessionEffect]) -> Result<(), BrokenLaw> {
     let sealed = session.attempt().is_sealed();
     law!(!sealed || session.open_requests().count() == 0, "a request outlived its attempt");
-    let queued = session.messages.iter().find(|message| message.status == DeliveryStatus::Queued);
+    let queued =
+        session.input.messages.iter().find(|message| message.status == DeliveryStatus::Queued);
     let Some(message) = queued else { return Ok(()) };
     // An idle agent may call tools after its attempt was sealed, and still receives the answers.
     let called = message.returned.is_some();

@@ -291,10 +291,10 @@ fn was_read<'s>(
 ) -> Result<(), BrokenLaw> {
     let DeliveryMode::Push { session, key, turns } = &e.lease.delivery else { return Ok(()) };
     let Some(session) = look(*session) else { return Ok(()) };
-    let sent = session.messages.iter().find(|sent| sent.key == *key);
+    let sent = session.input.messages.iter().find(|sent| sent.key == *key);
     let attempt = sent.and_then(|sent| session.attempts.iter().find(|one| one.no == sent.attempt));
     let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
-    let turned = session.turns > *turns || session.turns == 0;
+    let turned = session.spending.turns > *turns || session.spending.turns == 0;
     // A message can count as read even after a long silence, or if another attempt was opened in the meantime.
     let within = session.launches.last().is_some_and(|one| {
         one.may_be_running() && one.activity() != Activity::Idle && !one.stream.expected

@@ -3,6 +3,7 @@
 use super::{
     consent::{GuardedLanding, PendingRunApproval},
     event::*,
+    graph::{TaskGraph, WorktreeMove},
     hook::RunHookKey,
     landing::{
         LandStep, LandingState, MAX_COMMENTS, MAX_MERGES, MAX_ROUNDS, PullRequest,
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::{
     ids::{CommitId, SessionId},
-    plan::TaskId,
+    plan::{PlanTask, TaskId},
     rules::rules,
     session::{Budget, HookEnd},
     verdict::{Caveats, Receipt, Snapshot},
@@ -176,6 +177,13 @@ fn event_if_new(new: bool, event: impl Into<Event>) -> RunCommandResult {
     if new { Ok(vec![event.into()]) } else { Err(RunRejection::NothingNew) }
 }
 
+impl TaskGraph {
+    /// Whether this batch is the one that has to be merged next.
+    fn is_merging(&self, batch: u32) -> bool {
+        self.queue.next() == QueueStep::Merge && self.queue.batches + 1 == batch
+    }
+}
+
 impl Run {
     /// Decides on a command.
     pub fn decide(&self, command: &RunCommand) -> RunCommandResult {
@@ -198,30 +206,25 @@ impl Run {
                 let detail = format!("the plan was rejected: {because}");
                 self.judge_plan(RunStopped { cause: RunFailureCause::Plan, detail }.into())
             }
-            RunCommand::HoldLanding { step, held } => {
-                let landing = open && self.is_landing() && self.steps.len() == step;
-                let newest = self.head.as_ref().is_some_and(|head| head.tree == held.landing.tree);
-                let known = self.held.as_ref().is_some_and(|known| known.landing == held.landing);
-                event_if_new(landing && newest && !known, LandingHeld { held })
-            }
+            RunCommand::HoldLanding { step, held } => self.hold_landing(step, held, open),
             RunCommand::ApproveLanding { commit } => {
                 self.judge_landing(&commit, LandingApproved { commit: commit.clone() }.into())
             }
-            RunCommand::RejectLanding { commit, because } => {
-                let files = self.held.as_ref().map(|held| held.files.join(", "));
-                let files = files.unwrap_or_default();
-                let detail = format!("the operator refused the changes to {files}: {because}");
-                self.judge_landing(
-                    &commit,
-                    RunStopped { cause: RunFailureCause::Landing, detail }.into(),
-                )
+            RunCommand::RejectLanding { commit, because } => self.reject_landing(&commit, &because),
+            RunCommand::WorktreeMoved { no } => self.worktree_moved(no, open),
+            RunCommand::WorktreeMoveFailed { no, reason } => {
+                self.worktree_move_failed(no, reason, open)
             }
-            RunCommand::WorktreeMoved { .. }
-            | RunCommand::WorktreeMoveFailed { .. }
-            | RunCommand::BatchMerged { .. }
-            | RunCommand::Integrated { .. }
-            | RunCommand::TaskUnmergeable { .. }
-            | RunCommand::QueueFailed { .. } => self.decide_tasks(command, open),
+            RunCommand::BatchMerged { batch, onto, links, conflicts } => {
+                // A batch that was merged onto an older commit came too late.
+                let taken = self.open_graph(open)?.is_merging(batch) && *self.base() == onto;
+                event_if_new(taken, BatchMerged { no: batch, onto, links, conflicts })
+            }
+            RunCommand::Integrated { batch, len } => self.integrated(batch, len, open),
+            RunCommand::TaskUnmergeable { batch, task, reason } => {
+                self.task_unmergeable(batch, task, reason, open)
+            }
+            RunCommand::QueueFailed { batch, reason } => self.queue_failed(batch, reason, open),
             RunCommand::Verified { no, receipts } => {
                 let pending = self.pending_verification().is_some_and(|one| one.no == no);
                 let taken = rules().takes_verification(open && pending);
@@ -235,24 +238,9 @@ impl Run {
                 let wanted = self.uncommitted_sessions().any(|one| one.id == session);
                 event_if_new(open && wanted, CommitFailed { session, reason })
             }
-            RunCommand::TargetMoved { step, merge } => {
-                let wanted = open && self.is_landing() && self.steps.len() == step;
-                if self.target_merges() < MAX_MERGES {
-                    event_if_new(wanted, LandStepAdded { step: merge })
-                } else {
-                    event_if_new(wanted, LandingFailed { reason: moving_target_error() })
-                }
-            }
+            RunCommand::TargetMoved { step, merge } => self.target_moved(step, merge, open),
             RunCommand::PullRequestOpened { number, url, commit } => {
-                let new = match &self.landing {
-                    LandingState::Open => true,
-                    LandingState::Requested(pull) => pull.commit != commit || pull.number != number,
-                    LandingState::Done(_) => false,
-                };
-                // Ignore a report about an older commit.
-                let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
-                let new = new && newest && self.is_landing() && !self.is_sealed();
-                event_if_new(new, PullRequestOpened { number, url, commit })
+                self.pull_request_opened(number, url, commit)
             }
             RunCommand::PullRequestObserved { look, state, comments }
                 if open && rules().is_newest_query(look, self.pull_request_changes) =>
@@ -293,6 +281,40 @@ impl Run {
         }
     }
 
+    fn hold_landing(&self, step: usize, held: Box<GuardedLanding>, open: bool) -> RunCommandResult {
+        let landing = open && self.is_landing() && self.steps.len() == step;
+        let newest = self.head.as_ref().is_some_and(|head| head.tree == held.landing.tree);
+        let known = self.held.as_ref().is_some_and(|known| known.landing == held.landing);
+        event_if_new(landing && newest && !known, LandingHeld { held })
+    }
+
+    fn reject_landing(&self, commit: &CommitId, because: &str) -> RunCommandResult {
+        let files = self.held.as_ref().map(|held| held.files.join(", ")).unwrap_or_default();
+        let detail = format!("the operator refused the changes to {files}: {because}");
+        self.judge_landing(commit, RunStopped { cause: RunFailureCause::Landing, detail }.into())
+    }
+
+    fn target_moved(&self, step: usize, merge: Box<LandStep>, open: bool) -> RunCommandResult {
+        let wanted = open && self.is_landing() && self.steps.len() == step;
+        if self.target_merges() < MAX_MERGES {
+            event_if_new(wanted, LandStepAdded { step: merge })
+        } else {
+            event_if_new(wanted, LandingFailed { reason: moving_target_error() })
+        }
+    }
+
+    fn pull_request_opened(&self, number: u64, url: String, commit: CommitId) -> RunCommandResult {
+        let new = match &self.landing {
+            LandingState::Open => true,
+            LandingState::Requested(pull) => pull.commit != commit || pull.number != number,
+            LandingState::Done(_) => false,
+        };
+        // Ignore a report about an older commit.
+        let newest = self.head.as_ref().is_some_and(|head| head.commit == commit);
+        let new = new && newest && self.is_landing() && !self.is_sealed();
+        event_if_new(new, PullRequestOpened { number, url, commit })
+    }
+
     fn judge_plan(&self, judged: Event) -> RunCommandResult {
         if self.awaits_approval() { Ok(vec![judged]) } else { Err(RunRejection::NoPlanToApprove) }
     }
@@ -306,63 +328,67 @@ impl Run {
         }
     }
 
-    /// Decides on results of worktree moves and of the merge queue. Results that match no pending
-    /// request are rejected.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "decide() is the exhaustive match")]
-    fn decide_tasks(&self, command: &RunCommand, open: bool) -> RunCommandResult {
-        let (true, Some(graph)) = (open, &self.graph) else {
+    /// Returns the task graph of an open run. Results that match no pending request are rejected.
+    fn open_graph(&self, open: bool) -> Result<&TaskGraph, RunRejection> {
+        let graph = if open { self.graph.as_ref() } else { None };
+        graph.ok_or(RunRejection::NothingNew)
+    }
+
+    fn pending_move(&self, no: u32) -> Result<(&PlanTask, &WorktreeMove), RunRejection> {
+        let pending = |moved: &WorktreeMove| moved.no == no && !moved.done;
+        let found = self.worktree_moves().find(|(_, moved)| pending(moved));
+        found.ok_or(RunRejection::NothingNew)
+    }
+
+    fn worktree_moved(&self, no: u32, open: bool) -> RunCommandResult {
+        self.open_graph(open)?;
+        let (plan, _) = self.pending_move(no)?;
+        Ok(vec![WorktreeMoved { task: plan.id.clone(), no }.into()])
+    }
+
+    fn worktree_move_failed(&self, no: u32, reason: String, open: bool) -> RunCommandResult {
+        self.open_graph(open)?;
+        let (plan, worktree_move) = self.pending_move(no)?;
+        let (task, from) = (plan.id.clone(), worktree_move.session);
+        Ok(vec![HandedOver { task, from, reason }.into()])
+    }
+
+    fn integrated(&self, batch: u32, len: usize, open: bool) -> RunCommandResult {
+        let queue = &self.open_graph(open)?.queue;
+        let current = queue.batch.as_ref();
+        let head = current.and_then(|current| current.links.get(len.checked_sub(1)?));
+        let head = head.map(|link| link.merge.clone()).ok_or(RunRejection::NothingNew)?;
+        let pending = queue.next() == QueueStep::Integrate(len)
+            && current.is_some_and(|current| current.no == batch);
+        event_if_new(rules().takes_integration(pending), Integrated { batch, len, head })
+    }
+
+    fn task_unmergeable(
+        &self,
+        batch: u32,
+        task: TaskId,
+        reason: String,
+        open: bool,
+    ) -> RunCommandResult {
+        let graph = self.open_graph(open)?;
+        if !graph.is_merging(batch) || !graph.queue.waiting.contains(&task) {
             return Err(RunRejection::NothingNew);
-        };
-        let pending_move = |no: u32| {
-            self.worktree_moves()
-                .find(|(_, worktree_move)| worktree_move.no == no && !worktree_move.done)
-        };
-        let batch_no = graph.queue.batch.as_ref().map(|batch| batch.no);
-        match command.clone() {
-            RunCommand::WorktreeMoved { no } => {
-                let (plan, _) = pending_move(no).ok_or(RunRejection::NothingNew)?;
-                Ok(vec![WorktreeMoved { task: plan.id.clone(), no }.into()])
-            }
-            RunCommand::WorktreeMoveFailed { no, reason } => {
-                let (plan, worktree_move) = pending_move(no).ok_or(RunRejection::NothingNew)?;
-                let (task, from) = (plan.id.clone(), worktree_move.session);
-                Ok(vec![HandedOver { task, from, reason }.into()])
-            }
-            RunCommand::BatchMerged { batch, onto, links, conflicts } => {
-                let pending =
-                    graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
-                // A batch that was merged onto an older commit came too late.
-                let newest = *self.base() == onto;
-                event_if_new(pending && newest, BatchMerged { no: batch, onto, links, conflicts })
-            }
-            RunCommand::Integrated { batch, len } => {
-                let pending = graph.queue.next() == QueueStep::Integrate(len);
-                let links = graph.queue.batch.as_ref().map(|batch| &batch.links);
-                let head = links.and_then(|links| links.get(len.checked_sub(1)?));
-                let head = head.map(|link| link.merge.clone()).ok_or(RunRejection::NothingNew)?;
-                let pending = pending && batch_no == Some(batch);
-                event_if_new(rules().takes_integration(pending), Integrated { batch, len, head })
-            }
-            RunCommand::TaskUnmergeable { batch, task, reason } => {
-                let pending =
-                    graph.queue.next() == QueueStep::Merge && graph.queue.batches + 1 == batch;
-                if !pending || !graph.queue.waiting.contains(&task) {
-                    return Err(RunRejection::NothingNew);
-                }
-                let (onto, links, conflicts) = (self.base().clone(), Vec::new(), Vec::new());
-                let without = BatchMerged { no: batch, onto, links, conflicts };
-                Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
-            }
-            RunCommand::QueueFailed { batch, reason } => {
-                let pending = match graph.queue.next() {
-                    QueueStep::Merge => graph.queue.batches + 1 == batch,
-                    QueueStep::Integrate(_) => batch_no == Some(batch),
-                    QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => false,
-                };
-                event_if_new(pending, RunStopped { cause: RunFailureCause::Queue, detail: reason })
-            }
-            _ => unreachable!("decide() sends only commands about tasks here"),
         }
+        let (onto, links, conflicts) = (self.base().clone(), Vec::new(), Vec::new());
+        let without = BatchMerged { no: batch, onto, links, conflicts };
+        Ok(vec![TaskFailed { task, detail: reason }.into(), without.into()])
+    }
+
+    fn queue_failed(&self, batch: u32, reason: String, open: bool) -> RunCommandResult {
+        let graph = self.open_graph(open)?;
+        let pending = match graph.queue.next() {
+            QueueStep::Merge => graph.is_merging(batch),
+            QueueStep::Integrate(_) => {
+                graph.queue.batch.as_ref().is_some_and(|current| current.no == batch)
+            }
+            QueueStep::Idle | QueueStep::Prove(_) | QueueStep::Return(_) => false,
+        };
+        event_if_new(pending, RunStopped { cause: RunFailureCause::Queue, detail: reason })
     }
 
     fn is_landing(&self) -> bool {

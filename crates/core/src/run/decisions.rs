@@ -75,7 +75,7 @@ impl Run {
             return None;
         }
         let received = self.session(session.id)?.decisions_known;
-        let known = |key: &str| session.messages.iter().any(|message| message.key == key);
+        let known = |key: &str| session.input.messages.iter().any(|message| message.key == key);
         let decisions = self.decisions.iter().enumerate().skip(received);
         let (key, decision) = decisions
             .filter(|(_, decision)| decision.answer.is_some() && !has_asked(session, decision))
@@ -114,7 +114,7 @@ fn answer_of(
     question: &RequestQuestion,
 ) -> Option<Vec<String>> {
     let answers = |message: &&AgentMessage| message.request == Some(request.id);
-    match session.messages.iter().rev().find(answers)?.reply.as_ref()? {
+    match session.input.messages.iter().rev().find(answers)?.reply.as_ref()? {
         RequestReply::Text(text) => Some(vec![text.clone()]),
         RequestReply::Answers(given) => given.get(&question.id).cloned(),
         RequestReply::Approve(_) | RequestReply::Deny => None,

@@ -42,7 +42,7 @@ impl Aggregate for Session {
     }
 
     fn set_imported(&mut self, imported: bool) {
-        self.imported = imported;
+        self.origin.imported = imported;
     }
 
     fn closing_event(&self, now: Moment) -> Option<Event> {

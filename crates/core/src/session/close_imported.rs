@@ -28,7 +28,7 @@ impl Session {
     /// Whether the session was imported from another home and not taken over. None of its programs
     /// run here, because the imported events would determine which programs they are.
     pub fn is_foreign(&self) -> bool {
-        self.imported && !self.taken_over
+        self.origin.imported && !self.origin.taken_over
     }
 
     /// Returns the next event that closes an imported copy. The events say nothing about the work:
@@ -40,7 +40,7 @@ impl Session {
         undecided
             .then(|| AttemptCancelled { because: IMPORTED_REASON.to_owned() }.into())
             .or_else(|| self.launches.iter().find_map(close_launch))
-            .or_else(|| self.hooks.first().map(|hook| skip_hook(hook, now)))
+            .or_else(|| self.hook_log.pending.first().map(|hook| skip_hook(hook, now)))
             .or_else(|| (!sealed).then(|| self.seal(now).into()))
             .or_else(|| self.advance(now))
     }

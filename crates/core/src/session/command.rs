@@ -5,11 +5,10 @@ use serde::{Deserialize, Serialize};
 use super::{
     attempt::ReportStatus,
     hook::{HookEnd, HookKey},
+    input::{PaneState, RecordSignal, RecordSource, ScreenHint, ScreenSource, TypingState},
     launch::{Cursor, ProcessExit, ProcessIdentity, StoppedBy, TurnEnd},
-    pane::PaneState,
     spec::Assignment,
     state::{ContextUsage, Progress, Usage},
-    watch::{RecordSignal, RecordSource, ScreenHint, ScreenSource, TypingState},
 };
 use crate::{
     aggregate::EffectKey,

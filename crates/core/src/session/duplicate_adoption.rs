@@ -35,6 +35,6 @@ impl Session {
 
     fn current_thread(&self) -> Option<&String> {
         let named = || self.spec.adopted.as_ref().and_then(|adopted| adopted.thread.as_ref());
-        self.thread.as_ref().or_else(named)
+        self.conversation.thread.as_ref().or_else(named)
     }
 }

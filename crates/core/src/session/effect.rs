@@ -6,7 +6,7 @@ use super::{
     hook::HookKey,
     launch::{Launch, LaunchPhase, StopStep},
     spec::WorkLocation,
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session, SetupState, WorkState},
+    state::{AgentMessage, AgentMessageKind, Session, SetupState, WorkState},
 };
 use crate::{
     aggregate::EffectKey, ids::LaunchId, lifecycle::Activity, rules::rules, verdict::Verdict,
@@ -148,11 +148,11 @@ impl Session {
         if self.is_foreign() {
             return effects;
         }
-        if self.work == WorkState::Pending && !self.attempt().is_sealed() {
+        if self.worktree.state == WorkState::Pending && !self.attempt().is_sealed() {
             effects.push(self.preparation());
         }
-        if self.setup == SetupState::Pending
-            && matches!(self.work, WorkState::Ready { .. })
+        if self.worktree.setup == SetupState::Pending
+            && matches!(self.worktree.state, WorkState::Ready { .. })
             && !self.attempt().is_decided()
         {
             effects.push(self.setup_effect());
@@ -166,13 +166,13 @@ impl Session {
         effects.extend(self.next_delivery());
         effects.extend(self.enter_retry_effect());
         effects.extend(self.verification_effect());
-        effects.extend(self.hooks.iter().map(|hook| SessionEffect::RunHook(hook.key)));
+        effects.extend(self.hook_log.pending.iter().map(|hook| SessionEffect::RunHook(hook.key)));
         effects
     }
 
     /// Returns the newest setup effect, whether or not it is pending.
     pub fn setup_effect(&self) -> SessionEffect {
-        SessionEffect::RunSetup { attempt: self.setup_for }
+        SessionEffect::RunSetup { attempt: self.worktree.setup_attempt }
     }
 
     /// Returns the next message to deliver. Messages are delivered in order and one at a time, to
@@ -202,7 +202,7 @@ impl Session {
     /// interrupts do not wait for texts. An interrupt waits for the answer to the request on the
     /// screen, because it would cancel the approved action.
     fn next_typed_message(&self, launch: &Launch) -> Option<&AgentMessage> {
-        let queued = || self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
+        let queued = || self.input.queued();
         let free = |m: &&AgentMessage| {
             m.unconfirmed_reason.is_none() && self.input_blocked(launch, m).is_none()
         };
@@ -239,13 +239,13 @@ impl Session {
     }
 
     fn preparation(&self) -> SessionEffect {
-        SessionEffect::PrepareWork { attempt: self.work_for }
+        SessionEffect::PrepareWork { attempt: self.worktree.attempt }
     }
 
     /// Whether git may still be making the session's worktree. Until git is done, the attempt is not
     /// sealed, because otherwise a worktree could appear after the session has ended.
     pub(super) fn is_preparing(&self) -> bool {
-        rules().may_create_worktree(&self.work)
+        rules().may_create_worktree(&self.worktree.state)
             && self.spec.work != WorkLocation::Plain
             && !self.is_foreign()
             && !self.is_waiting(&self.preparation())
@@ -259,7 +259,7 @@ impl Session {
         let untried = verifying.snapshot.is_none() && verifying.failed.is_none();
         let own =
             matches!(self.spec.work, WorkLocation::Worktree { .. }) && self.spec.run.is_none();
-        let ready = matches!(self.work, WorkState::Ready { .. });
+        let ready = matches!(self.worktree.state, WorkState::Ready { .. });
         let left = own && ready && untried && !attempt.is_decided() && !self.ended_on_request();
         left && !self.wants_verdict() && self.has_outcome()
     }

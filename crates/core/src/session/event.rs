@@ -10,14 +10,13 @@ use super::{
     attempt::{ClaimSource, ReportStatus, SealedOutcome},
     command::FactKind,
     hook::{HookEnd, HookKey},
+    input::{PaneState, RecordSource, ScreenSource, SignalKind, TypingState},
     launch::{
         Cursor, LaunchReason, ProcessExit, ProcessIdentity, StopReason, StopStep, StoppedBy,
         TurnEnd,
     },
-    pane::PaneState,
     spec::{Assignment, SessionSpec},
     state::{AgentMessageKind, ContextUsage, Progress, Usage},
-    watch::{RecordSource, ScreenSource, SignalKind, TypingState},
 };
 use crate::{
     ids::{LaunchId, RequestId},

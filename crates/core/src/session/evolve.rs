@@ -1,21 +1,22 @@
 //! Applies events to a session. This never fails, because every stored event must remain readable.
 
 mod attempt;
-mod input;
 mod process;
 mod report;
 mod stream;
 mod turn_end;
 
-use std::collections::BTreeMap;
-
 use super::{
     attempt::Attempt,
     event::{EffectEvent, Event, SessionChange, SessionOpened},
-    hook::HookEvent,
+    hook::{HookEvent, HookLog},
+    input::InputQueue,
     launch::LaunchPhase,
-    reactions::ReactionState,
-    state::{Dismissal, Session, SetupState, Usage, WorkState},
+    reactions::{ReactionState, Reactions},
+    state::{
+        AgentReports, Conversation, Dismissal, Session, SessionOrigin, SetupState, Spending, Usage,
+        WorkState, Worktree,
+    },
     tool_calls::ToolCalls,
 };
 use crate::{ids::SessionId, lifecycle::State, rules::rules, time::Moment};
@@ -29,40 +30,31 @@ impl Session {
         let mut session = Session {
             id,
             opened: at,
-            work: WorkState::Pending,
-            setup,
-            work_for: 1,
-            setup_for: 1,
+            worktree: Worktree { state: WorkState::Pending, attempt: 1, setup, setup_attempt: 1 },
             attempts: vec![Attempt::open(1, spec.instruction.clone(), at)],
             launches: Vec::new(),
             requests: Vec::new(),
             calls: ToolCalls::default(),
-            messages: Vec::new(),
-            hooks: Vec::new(),
-            hooks_fired: BTreeMap::new(),
-            hooks_ended: Vec::new(),
-            thread: None,
-            progress: None,
-            usage: Usage::default(),
-            context: None,
-            compactions: 0,
-            compacting: None,
-            reacted: vec![ReactionState::default(); spec.reactions.len()],
-            handing_over: None,
-            handed_over: false,
+            input: InputQueue::default(),
+            hook_log: HookLog::default(),
+            conversation: Conversation::default(),
+            spending: Spending {
+                usage: Usage::default(),
+                turns: 0,
+                budget: spec.budget,
+                limited: None,
+                released_ms: None,
+            },
+            reported: AgentReports::default(),
+            reactions: Reactions {
+                states: vec![ReactionState::default(); spec.reactions.len()],
+                ..Reactions::default()
+            },
             dismissed: None,
-            turns: 0,
-            budget: spec.budget,
-            limited: None,
-            released_ms: None,
-            warnings: Vec::new(),
-            facts: Vec::new(),
             forged_records: 0,
             effect_waits: Vec::new(),
-            conversation_deleted: false,
             output_limit,
-            imported: false,
-            taken_over: false,
+            origin: SessionOrigin::default(),
             spec,
         };
         session.queue_instruction();
@@ -119,7 +111,7 @@ impl Session {
         match event {
             SessionChange::SessionOpened(_) => {}
             SessionChange::SessionRenamed(e) => self.spec.name.clone_from(&e.name),
-            SessionChange::SessionTakenOver(_) => self.taken_over = true,
+            SessionChange::SessionTakenOver(_) => self.origin.taken_over = true,
             SessionChange::SessionDismissed(e) => {
                 let because = e.because.clone();
                 self.dismissed = Some(Dismissal { because, at_once: e.at_once });
@@ -149,7 +141,7 @@ impl Session {
         let state = self.judge_facts().state;
         let working = rules().counts_time_in(state)
             && !state.is_terminal()
-            && self.limited.is_none()
+            && self.spending.limited.is_none()
             // A team member may stay idle indefinitely.
             && !(state == State::Idle && self.is_member())
             // Time spent waiting for the user does not count.

@@ -1,10 +1,10 @@
 //! Hooks: commands that the project wants to run on certain events. Each hook runs once per event.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Session, event::HookFinished};
+use super::{event::HookFinished, state::Session};
 use crate::{
     lifecycle::{Cause, State},
     limits::MAX_HOOKS_KEPT,
@@ -149,6 +149,18 @@ pub struct FinishedHook {
     pub end: HookEnd,
 }
 
+/// The hooks of a session.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HookLog {
+    #[serde(rename = "hooks")]
+    pub pending: Vec<PendingHook>,
+    #[serde(rename = "hooks_fired")]
+    pub fired: BTreeMap<HookEvent, u32>,
+    /// The hooks that finished most recently, at most [`MAX_HOOKS_KEPT`].
+    #[serde(rename = "hooks_ended")]
+    pub ended: Vec<FinishedHook>,
+}
+
 /// Tracks the hooks that are pending.
 impl Session {
     pub(super) fn queue_state_hook(&mut self, state: State, at: Moment) {
@@ -170,11 +182,11 @@ impl Session {
         if !self.spec.hooks.contains_key(&event) {
             return;
         }
-        let no = self.hooks_fired.entry(event).or_default();
+        let no = self.hook_log.fired.entry(event).or_default();
         *no = rules().next_session_hook(*no);
         let key = HookKey { event, no: *no };
         let judgement = self.judgement();
-        self.hooks.push(PendingHook {
+        self.hook_log.pending.push(PendingHook {
             key,
             attempt: self.attempt().no,
             state: judgement.state,
@@ -185,9 +197,9 @@ impl Session {
     }
 
     pub(super) fn finish_hook(&mut self, e: &HookFinished) {
-        self.hooks.retain(|hook| hook.key != e.key);
-        self.hooks_ended.push(FinishedHook { key: e.key, end: e.end.clone() });
-        let surplus = self.hooks_ended.len().saturating_sub(MAX_HOOKS_KEPT);
-        self.hooks_ended.drain(..surplus);
+        self.hook_log.pending.retain(|hook| hook.key != e.key);
+        self.hook_log.ended.push(FinishedHook { key: e.key, end: e.end.clone() });
+        let surplus = self.hook_log.ended.len().saturating_sub(MAX_HOOKS_KEPT);
+        self.hook_log.ended.drain(..surplus);
     }
 }

@@ -215,7 +215,7 @@ impl Session {
     fn has_transcript(&self) -> bool {
         let adopted = self.spec.adopted.as_deref();
         let named = adopted.is_some_and(|one| one.rollout.is_some() || one.thread.is_some());
-        named || self.thread.is_some()
+        named || self.conversation.thread.is_some()
     }
 
     /// Whether the process has not started yet. The table treats it as alive, since nothing has exited.
@@ -253,7 +253,7 @@ impl Session {
         note(!caveats.left_out.is_empty(), Flag::LeftOut);
         note(self.contradicted_requests().next().is_some(), Flag::AnswerOverridden);
         note(!caveats.protected.is_empty(), Flag::ChecksTouched);
-        note(self.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
+        note(self.spending.limited.is_some() && !self.attempt().is_sealed(), Flag::Limited);
         note(self.forged_records > 0, Flag::RecordForged);
         note(self.is_starting(), Flag::Starting);
         note(self.awaits_user(), Flag::Interrupted);

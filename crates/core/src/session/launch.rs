@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::watch::LaunchWatch;
+use super::input::LaunchWatch;
 use crate::{
     ids::LaunchId,
     lifecycle::{Activity, ProcessFact},

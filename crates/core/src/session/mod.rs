@@ -8,10 +8,8 @@
 mod advance;
 mod aggregate;
 mod attempt;
-mod channel;
 mod close_imported;
 mod command;
-mod control;
 mod decide;
 mod duplicate_adoption;
 mod effect;
@@ -19,36 +17,27 @@ mod effect_waits;
 mod event;
 mod evolve;
 mod hook;
-mod inferred_requests;
+mod input;
 mod interface;
 mod judge;
 mod launch;
-mod message_queue;
-mod own_turns;
-mod pane;
-mod pending_answers;
 mod reactions;
 mod relaunch;
 mod spec;
 mod state;
-mod thread_switch;
 mod tool_calls;
-mod typing;
-mod watch;
 
 pub use crate::aggregate::EffectKey;
 pub use attempt::{
     Attempt, AttemptEvidence, Claim, ClaimSource, LastTurn, ReportStatus, Resolution,
     SealedOutcome, WorkClock,
 };
-pub use channel::{AgentChannel, ReceiveMode};
 pub use close_imported::IMPORTED_REASON;
 pub(crate) use close_imported::skipped_hook_end;
 pub use command::{
     ExhaustedBudget, FactKind, ManualOutcome, ReportBody, Reporter, SendMode, SessionCommand,
     SessionRejection, StreamSignal, report_status_of,
 };
-pub use control::Compaction;
 pub use effect::{DeadlineKind, SessionEffect};
 pub use event::{
     AgentReplaced, AgentWarned, AttemptCancelled, AttemptEvent, AttemptOpened, AttemptResolved,
@@ -70,7 +59,12 @@ pub use event::{
     TurnMissing, TurnStarted, UsageReported, ViewersChanged, WorkFailed, WorkPrepared, WorkRemoved,
     WorktreeEvent,
 };
-pub use hook::{FinishedHook, HookEnd, HookEvent, HookKey, PendingHook};
+pub use hook::{FinishedHook, HookEnd, HookEvent, HookKey, HookLog, PendingHook};
+pub use input::{
+    AgentChannel, Compaction, Contradiction, InputBlocked, InputQueue, LastSignal, LaunchWatch,
+    PaneState, ReceiveMode, RecordSignal, RecordSource, ScreenHint, ScreenSource, SignalKind,
+    TypedInput, TypingState, check_typeable, enter_retry_key, literal_text, pasteable_text,
+};
 pub use interface::{
     AdapterId, AgentInterface, AgentMode, Capabilities, CompactionRequest, Composer,
     ConversationCapabilities, ExitZeroMeaning, ParseAdapterIdError, ScreenCapabilities,
@@ -80,9 +74,8 @@ pub use launch::{
     Cursor, Launch, LaunchPhase, LaunchReason, ProcessExit, ProcessIdentity, ReportUsage,
     StopProgress, StopReason, StopStep, StoppedBy, TurnEnd, TurnState,
 };
-pub use pane::PaneState;
 pub use reactions::{
-    Occasion, Reaction, ReactionAction, ReactionState, ReactionTrigger, Successor,
+    Occasion, Reaction, ReactionAction, ReactionState, ReactionTrigger, Reactions, Successor,
 };
 pub use spec::{
     AgentProfile, AgentSettings, AgentSpec, Approvals, Assignment, CheckTerms, CommandStdin,
@@ -90,12 +83,8 @@ pub use spec::{
     SessionSpec, TeamMembership, TmuxPane, WorkLocation,
 };
 pub use state::{
-    AgentMessage, AgentMessageKind, Budget, ContextUsage, DeliveryStatus, Dismissal, Fact,
-    LimitWait, Progress, Session, SetupState, Usage, WorkState,
+    AgentMessage, AgentMessageKind, AgentReports, Budget, ContextUsage, Conversation,
+    DeliveryStatus, Dismissal, Fact, LimitWait, Progress, Session, SessionOrigin, SetupState,
+    Spending, Usage, WorkState, Worktree,
 };
 pub use tool_calls::{MAX_ANSWER, MAX_CALLS_KEPT, ToolCall, ToolCallResult, ToolCalls};
-pub use typing::{check_typeable, literal_text, pasteable_text};
-pub use watch::{
-    Contradiction, InputBlocked, LastSignal, LaunchWatch, RecordSignal, RecordSource, ScreenHint,
-    ScreenSource, SignalKind, TypedInput, TypingState, enter_retry_key,
-};

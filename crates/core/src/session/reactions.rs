@@ -13,7 +13,7 @@ use super::{
     hook::HookEvent,
     launch::{Launch, LaunchReason, StopReason, TurnState},
     spec::AgentSpec,
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    state::{AgentMessage, AgentMessageKind, Session},
 };
 use crate::{lifecycle::State, limits::MAX_QUEUED, request::RequestStatus, time::Moment};
 
@@ -141,6 +141,20 @@ pub struct ReactionState {
     pub last_ms: u64,
 }
 
+/// The reactions of a session, and the handover that one of them may have caused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reactions {
+    /// The state of each reaction in the spec, in the same order.
+    #[serde(rename = "reacted", default, skip_serializing_if = "Vec::is_empty")]
+    pub states: Vec<ReactionState>,
+    /// The agent that takes over once this agent's process is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handing_over: Option<Successor>,
+    /// Whether the handover has happened. It happens at most once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handed_over: bool,
+}
+
 /// The minimum time between two responses to the same occasion.
 const MIN_INTERVAL_MS: u64 = 1_000;
 
@@ -175,7 +189,7 @@ impl Session {
 
     /// Returns the upcoming reactions and when they are due.
     fn upcoming_reactions(&self) -> impl Iterator<Item = (u64, &Reaction)> {
-        let pairs = self.spec.reactions.iter().zip(&self.reacted);
+        let pairs = self.spec.reactions.iter().zip(&self.reactions.states);
         pairs.filter_map(|(one, reacted)| {
             let left = reacted.times < one.times && reacted.total < one.total;
             let at = match reacted.times {
@@ -203,7 +217,7 @@ impl Session {
     /// No action is possible if the attempt is decided or being stopped.
     fn can_perform(&self, act: &ReactionAction) -> bool {
         let attempt = self.attempt();
-        if attempt.is_sealed() || attempt.is_decided() || self.handing_over.is_some() {
+        if attempt.is_sealed() || attempt.is_decided() || self.reactions.handing_over.is_some() {
             return false;
         }
         let Some(launch) = self.running_launch().filter(|launch| launch.stop.is_none()) else {
@@ -218,8 +232,8 @@ impl Session {
                 self.spec.agent.accepts_input() && reached && self.has_queue_space()
             }
             ReactionAction::Interrupt { .. } => {
-                let new =
-                    !launch.stream.interrupted && !self.has_queued(AgentMessageKind::Interrupt);
+                let new = !launch.stream.interrupted
+                    && !self.input.has_queued(AgentMessageKind::Interrupt);
                 ours && interface.takes_instructions()
                     && launch.is_in_turn()
                     && new
@@ -232,26 +246,28 @@ impl Session {
             }
             ReactionAction::ResumeLater => ours,
             ReactionAction::HandOver { .. } => {
-                ours && !interface.has_terminal() && !self.handed_over && self.may_continue_work()
+                ours && !interface.has_terminal()
+                    && !self.reactions.handed_over
+                    && self.may_continue_work()
             }
         }
     }
 
     fn has_queue_space(&self) -> bool {
-        self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count() < MAX_QUEUED
+        self.input.queued().count() < MAX_QUEUED
     }
 
     fn reaction_state(&self, name: &str) -> Option<&ReactionState> {
         let at = self.spec.reactions.iter().position(|one| one.name == name)?;
-        self.reacted.get(at)
+        self.reactions.states.get(at)
     }
 
     /// Updates the occasions. Called after each event.
     pub(super) fn update_occasions(&mut self, at: Moment) {
-        for no in 0..self.spec.reactions.len().min(self.reacted.len()) {
-            let known = self.reacted[no].since_ms;
+        for no in 0..self.spec.reactions.len().min(self.reactions.states.len()) {
+            let known = self.reactions.states[no].since_ms;
             let since = self.condition_since(self.spec.reactions[no].on, known, at);
-            let reacted = &mut self.reacted[no];
+            let reacted = &mut self.reactions.states[no];
             if since.is_some() && since != known {
                 reacted.occasion += 1;
                 reacted.times = 0;
@@ -283,11 +299,12 @@ impl Session {
             ReactionTrigger::Stalled => shown(State::Stalled),
             ReactionTrigger::NeedsInput => shown(State::NeedsInput),
             ReactionTrigger::Context { percent } => {
-                let full = self.context.is_some_and(|context| context.is_at_least(percent));
+                let full =
+                    self.conversation.context.is_some_and(|context| context.is_at_least(percent));
                 full.then(|| known.unwrap_or(at.mono_ms))
             }
             ReactionTrigger::UsageLimit => {
-                self.limited.as_ref().map(|limited| limited.since.mono_ms)
+                self.spending.limited.as_ref().map(|limited| limited.since.mono_ms)
             }
         }
     }
@@ -298,7 +315,7 @@ impl Session {
         let launch = self.running_launch().filter(|launch| launch.attempt == self.attempt().no)?;
         let works = matches!(launch.stream.turn, TurnState::Open { .. })
             && launch.stream.closed.is_none()
-            && self.limited.is_none()
+            && self.spending.limited.is_none()
             && !launch.watch.suspended
             && !self.is_blocked();
         works.then_some(launch.stream.last_heard.mono_ms)
@@ -309,7 +326,7 @@ impl Session {
         let Some(no) = self.spec.reactions.iter().position(|one| one.name == done.reaction) else {
             return;
         };
-        let Some(reacted) = self.reacted.get_mut(no) else { return };
+        let Some(reacted) = self.reactions.states.get_mut(no) else { return };
         reacted.times += 1;
         reacted.total += 1;
         reacted.last_ms = at.mono_ms;
@@ -322,7 +339,7 @@ impl Session {
                 let key = format!("nudge-{key}");
                 self.queue_text(key.clone(), AgentMessageKind::Nudge, text);
                 let (reaction, no) = (done.reaction.clone(), done.occasion);
-                self.update_message(&key, |m| m.occasion = Some(Occasion { reaction, no }));
+                self.input.update(&key, |m| m.occasion = Some(Occasion { reaction, no }));
             }
             ReactionAction::Interrupt { text } => {
                 self.queue_text(format!("leave-{key}"), AgentMessageKind::Interrupt, String::new());
@@ -333,7 +350,7 @@ impl Session {
                 self.queue_text(format!("compact-{key}"), AgentMessageKind::Compact, text);
             }
             ReactionAction::HandOver { agent, text } => {
-                self.handing_over = Some(Successor { agent, text });
+                self.reactions.handing_over = Some(Successor { agent, text });
             }
         }
     }
@@ -345,7 +362,7 @@ impl Session {
     /// the previous agent's process tree is gone.
     pub(super) fn hand_over(&self) -> Option<Event> {
         let begun = self.launches.iter().any(|launch| launch.why == LaunchReason::HandedOver);
-        if self.handed_over && !begun && !self.attempt().is_decided() {
+        if self.reactions.handed_over && !begun && !self.attempt().is_decided() {
             let requested =
                 LaunchRequested { launch: self.next_launch(), why: LaunchReason::HandedOver };
             return Some(requested.into());
@@ -353,7 +370,7 @@ impl Session {
         if !self.is_handing_over() {
             return None;
         }
-        let successor = self.handing_over.as_ref()?;
+        let successor = self.reactions.handing_over.as_ref()?;
         let launch = self.current_launch()?;
         if launch.may_be_stopped() {
             return Some(self.stop_launch(launch.id, StopReason::HandedOver).into());
@@ -375,15 +392,16 @@ impl Session {
     /// an outcome.
     pub(super) fn is_handing_over(&self) -> bool {
         // A claim still counts if the agent made it while it was being stopped.
-        self.handing_over.is_some() && self.may_continue_work()
+        self.reactions.handing_over.is_some() && self.may_continue_work()
     }
 
     /// Switches to the successor, which receives the same instruction and works in the same worktree.
     pub(super) fn switch_to_successor(&mut self, from: &str) {
-        let Some(successor) = self.handing_over.take() else { return };
+        let Some(successor) = self.reactions.handing_over.take() else { return };
         self.spec.agent = *successor.agent;
-        self.handed_over = true;
-        (self.thread, self.context, self.limited) = (None, None, None);
+        self.reactions.handed_over = true;
+        (self.conversation.thread, self.conversation.context, self.spending.limited) =
+            (None, None, None);
         let (no, instruction) = (self.attempt().no, self.attempt().instruction.clone());
         let attempt = self.attempt_mut();
         (attempt.claim, attempt.result_requested, attempt.awaits_user) = (None, None, false);

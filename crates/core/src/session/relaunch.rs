@@ -43,7 +43,7 @@ impl Session {
                 false
             }
         };
-        let died = died && launch.stream.refused.is_none() && self.thread.is_none();
+        let died = died && launch.stream.refused.is_none() && self.conversation.thread.is_none();
         let failed = !launch.stream.ready && (died || launch.stream.unreachable);
         let ours = launch.stop.is_none_or(|stop| {
             stop.why == StopReason::Unreachable && stop.step != StopStep::GivenUp
@@ -67,8 +67,8 @@ impl Session {
         let attempt = self.attempt();
         self.spec.agent.interface.is_one_shot()
             && self.current_launch().is_some_and(exited)
-            && (self.limited.is_some() || self.resume_message().is_some())
-            && self.thread.is_some()
+            && (self.spending.limited.is_some() || self.resume_message().is_some())
+            && self.conversation.thread.is_some()
             && self.spec.agent.interface.can_resume()
             && !attempt.is_sealed()
             && self.may_continue_work()
@@ -77,7 +77,7 @@ impl Session {
 
     pub(super) fn resume_after_limit(&self) -> Option<Event> {
         let gone = !self.current_launch()?.is_followed();
-        let due = self.is_paused_at_limit() && self.limited.is_none() && gone;
+        let due = self.is_paused_at_limit() && self.spending.limited.is_none() && gone;
         due.then(|| LaunchRequested { launch: self.next_launch(), why: LaunchReason::Limit }.into())
     }
 
@@ -99,7 +99,7 @@ impl Session {
         if !self.spec.agent.interface.is_one_shot() {
             return None;
         }
-        self.messages.iter().find(|m| {
+        self.input.messages.iter().find(|m| {
             m.kind == AgentMessageKind::Continue
                 && m.status == DeliveryStatus::Queued
                 && m.attempt == self.attempt().no

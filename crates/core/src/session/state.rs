@@ -1,19 +1,16 @@
 //! The state of a session, folded from its events.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 use super::{
     attempt::Attempt,
     command::FactKind,
-    control::Compaction,
-    hook::{FinishedHook, HookEvent, PendingHook},
+    hook::HookLog,
+    input::{Compaction, InputQueue, TypedInput},
     launch::{Launch, LaunchPhase},
-    reactions::{Occasion, ReactionState, Successor},
+    reactions::{Occasion, Reactions},
     spec::SessionSpec,
     tool_calls::{ToolCallResult, ToolCalls},
-    watch::TypedInput,
 };
 use crate::{
     ids::{LaunchId, RequestId, SessionId, TreeId},
@@ -197,36 +194,24 @@ fn first_attempt() -> u32 {
     1
 }
 
-/// One conversation with one agent in one worktree.
+/// The agent's worktree and its setup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Session {
-    pub id: SessionId,
-    pub spec: SessionSpec,
-    pub opened: Moment,
-    pub work: WorkState,
+pub struct Worktree {
+    #[serde(rename = "work")]
+    pub state: WorkState,
     /// The attempt for which the worktree was last prepared, or is about to be.
-    #[serde(default = "first_attempt")]
-    pub work_for: u32,
+    #[serde(rename = "work_for", default = "first_attempt")]
+    pub attempt: u32,
     pub setup: SetupState,
     /// The attempt for which the setup last ran, or is about to run.
-    #[serde(default = "first_attempt")]
-    pub setup_for: u32,
-    /// The attempts, of which there is at least one, because a session is opened with its first
-    /// attempt.
-    pub attempts: Vec<Attempt>,
-    pub launches: Vec<Launch>,
-    pub requests: Vec<Request>,
-    /// The tool calls with which a member acts on its team.
-    #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
-    pub calls: ToolCalls,
-    pub messages: Vec<AgentMessage>,
-    pub hooks: Vec<PendingHook>,
-    pub hooks_fired: BTreeMap<HookEvent, u32>,
-    /// The hooks that finished most recently, at most [`MAX_HOOKS_KEPT`](crate::limits::MAX_HOOKS_KEPT).
-    pub hooks_ended: Vec<FinishedHook>,
+    #[serde(rename = "setup_for", default = "first_attempt")]
+    pub setup_attempt: u32,
+}
+
+/// The agent's conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conversation {
     pub thread: Option<String>,
-    pub progress: Option<Progress>,
-    pub usage: Usage,
     /// The context usage, or None until the agent reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<ContextUsage>,
@@ -235,19 +220,15 @@ pub struct Session {
     pub compactions: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacting: Option<Compaction>,
-    /// The state of each reaction in the spec, in the same order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub reacted: Vec<ReactionState>,
-    /// The agent that takes over once this agent's process is gone.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub handing_over: Option<Successor>,
-    /// Whether the handover has happened. It happens at most once.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub handed_over: bool,
-    /// The dismissal, which is set when the session's team finishes, and cleared when a new
-    /// instruction arrives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dismissed: Option<Dismissal>,
+    /// Whether the agent's stored conversation has been deleted.
+    #[serde(rename = "conversation_deleted", default)]
+    pub deleted: bool,
+}
+
+/// The tokens and turns that a session has used, and its limits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spending {
+    pub usage: Usage,
     /// The number of turns that the agent has started.
     #[serde(default)]
     pub turns: u32,
@@ -258,27 +239,70 @@ pub struct Session {
     /// The time at which the session last resumed after a usage limit, on the monotonic clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub released_ms: Option<u64>,
+}
+
+/// What the agent reported about its work, apart from claims and results.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentReports {
+    pub progress: Option<Progress>,
     /// Capabilities that the agent lacks, as reported by its adapter.
     #[serde(default)]
     pub warnings: Vec<String>,
     /// The newest facts, at most [`MAX_FACTS_KEPT`](crate::limits::MAX_FACTS_KEPT).
     pub facts: Vec<Fact>,
+}
+
+/// Whether the session was imported from another home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionOrigin {
+    /// Whether the session was imported. This is recorded in the ledger, but not in the events.
+    #[serde(skip)]
+    pub imported: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub taken_over: bool,
+}
+
+/// One conversation with one agent in one worktree. The stored form is flat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Session {
+    pub id: SessionId,
+    pub spec: SessionSpec,
+    pub opened: Moment,
+    #[serde(flatten)]
+    pub worktree: Worktree,
+    /// The attempts, of which there is at least one, because a session is opened with its first
+    /// attempt.
+    pub attempts: Vec<Attempt>,
+    pub launches: Vec<Launch>,
+    pub requests: Vec<Request>,
+    /// The tool calls with which a member acts on its team.
+    #[serde(default, skip_serializing_if = "ToolCalls::is_empty")]
+    pub calls: ToolCalls,
+    #[serde(flatten)]
+    pub input: InputQueue,
+    #[serde(flatten)]
+    pub hook_log: HookLog,
+    #[serde(flatten)]
+    pub conversation: Conversation,
+    #[serde(flatten)]
+    pub spending: Spending,
+    #[serde(flatten)]
+    pub reported: AgentReports,
+    #[serde(flatten)]
+    pub reactions: Reactions,
+    /// The dismissal, which is set when the session's team finishes, and cleared when a new
+    /// instruction arrives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dismissed: Option<Dismissal>,
     /// The number of effect records found that Provost had not written.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forged_records: u32,
     /// Effects that are waiting for a resource.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effect_waits: Vec<EffectWait>,
-    /// Whether the agent's stored conversation has been deleted.
-    #[serde(default)]
-    pub conversation_deleted: bool,
     pub output_limit: u64,
-    /// Whether the session was imported from another home. This is recorded in the ledger, but not
-    /// in the events.
-    #[serde(skip)]
-    pub imported: bool,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub taken_over: bool,
+    #[serde(flatten)]
+    pub origin: SessionOrigin,
 }
 
 fn is_zero(count: &u32) -> bool {
@@ -331,7 +355,11 @@ impl Session {
     /// Returns the wait for the account's usage limit, unless the attempt is already decided or sealed.
     pub fn limit_wait(&self) -> Option<&LimitWait> {
         let attempt = self.attempt();
-        if attempt.is_decided() || attempt.is_sealed() { None } else { self.limited.as_ref() }
+        if attempt.is_decided() || attempt.is_sealed() {
+            None
+        } else {
+            self.spending.limited.as_ref()
+        }
     }
 
     /// Returns the agent's explanation if it is currently retrying to reach its model.
@@ -342,7 +370,7 @@ impl Session {
 
     /// Returns the tree on which the session's work is based.
     pub fn base_tree(&self) -> Option<&TreeId> {
-        match &self.work {
+        match &self.worktree.state {
             WorkState::Ready { base, .. } => base.as_ref().map(|base| &base.tree),
             WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
         }

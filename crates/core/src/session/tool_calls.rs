@@ -138,7 +138,7 @@ impl Session {
         }
         let (launch, native) = (call.launch, call.native.clone());
         let attempt = self.attempt().no;
-        self.messages.push(AgentMessage {
+        self.input.messages.push(AgentMessage {
             key: format!("call-{}", e.no),
             kind: AgentMessageKind::Returned,
             text: e.text.clone(),

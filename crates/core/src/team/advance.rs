@@ -68,7 +68,10 @@ impl<'a> TeamAdvanceContext<'a> {
     /// Returns the tokens used by the team's workers.
     pub(super) fn tokens_used(&self, task: &Team) -> u64 {
         let sessions = task.bound(MemberRole::Worker).filter_map(|worker| worker.session);
-        sessions.filter_map(|id| (self.session)(id)).map(|session| session.usage.total()).sum()
+        sessions
+            .filter_map(|id| (self.session)(id))
+            .map(|session| session.spending.usage.total())
+            .sum()
     }
 }
 
@@ -324,7 +327,8 @@ impl Team {
         } else {
             sent.clone()
         };
-        let delivery = DeliveryMode::Push { session: session.id, key, turns: session.turns };
+        let delivery =
+            DeliveryMode::Push { session: session.id, key, turns: session.spending.turns };
         let lease = MessageLease {
             no: message.offers + 1,
             consumer: member.name.clone(),
@@ -360,7 +364,7 @@ impl<'s> PushStatus<'s> {
     /// the agent reports on its work. If the process dies before that, the message remains pending for the next
     /// process.
     fn inspect(session: &'s Session, key: &str, turns: u32) -> PushStatus<'s> {
-        let Some(sent) = session.messages.iter().find(|sent| sent.key == key) else {
+        let Some(sent) = session.input.messages.iter().find(|sent| sent.key == key) else {
             return PushStatus::Unknown;
         };
         let launch = match &sent.status {
@@ -371,7 +375,7 @@ impl<'s> PushStatus<'s> {
         let attempt = session.attempts.iter().find(|attempt| attempt.no == sent.attempt);
         let says = attempt.is_some_and(|attempt| attempt.claim.is_some());
         // If the agent reports no turns, delivery is the best evidence that the agent has begun the message.
-        let begun = rules().has_begun(turns, session.turns, says);
+        let begun = rules().has_begun(turns, session.spending.turns, says);
         let current = session.current_launch();
         // Ignore a turn that is only expected, because the process has not started any turn yet.
         let steered = |one: &Launch| {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     command::{CheckSubject, NewMessage, TeamCommand},
     criterion::{CriterionEvidence, CriterionJudgement, EvidenceRequirement},
-    loop_state::{ShownEvidence, WorkChallenge},
+    loop_evidence::{ShownEvidence, WorkChallenge},
     manager::{EpilogueStep, MoveKind},
     message::{MessageChannel, Priority, Recipient, TeamMessageKind},
     pictures::PictureFiles,

@@ -5,10 +5,8 @@ use super::{
     criteria_draft::DraftSource,
     criterion::{CriterionJudgement, EvidenceRequirement, InsufficientEvidence, TextTooShort},
     finish::{BlockerWaiver, FinishBlocker},
-    loop_state::{
-        ContinuationBlocked, EvidenceMismatch, LoopTemplate, LoopTemplateError, PictureComparison,
-        ShownEvidence, WorkChallenge,
-    },
+    loop_evidence::{EvidenceMismatch, PictureComparison, ShownEvidence, WorkChallenge},
+    loop_state::{ContinuationBlocked, LoopTemplate, LoopTemplateError},
     manager::{EpilogueStep, ManagerConfig, MoveKind, TeamAction},
     member::{MAX_MEMBER_NAME, MemberLabels, MemberRole},
     message::{MAX_TEXT, MAX_WAITING, MessageChannel, Priority, Recipient, TeamMessageKind},

@@ -6,7 +6,9 @@ use super::{
     command::{TeamCommand, TeamRejection},
     criterion::check_meaningful,
     event::*,
-    loop_state::{LoopProof, ShownEvidence, WorkChallenge},
+    loop_evidence::{ShownEvidence, WorkChallenge},
+    loop_handlers::Continuation,
+    loop_state::LoopProof,
     manager::{EpilogueStep, ManagerConfig, ManagerMode, MoveKind, TeamAction},
     member::{
         MemberCapabilities, MemberLabels, MemberOrder, MemberRole, RESERVED, TeamActor, TeamMember,
@@ -136,16 +138,7 @@ impl Team {
                 self.rotate(actor, from, to, *session, handover, context)
             }
             TeamCommand::Label { name, labels } => self.label(name, labels),
-            TeamCommand::Rename { name } if name.trim().is_empty() => {
-                Err(TeamRejection::BadName(name.clone()))
-            }
-            TeamCommand::Rename { name } => {
-                if *name == self.spec.name {
-                    Err(TeamRejection::NothingNew)
-                } else {
-                    single_event(TeamRenamed { name: name.clone() })
-                }
-            }
+            TeamCommand::Rename { name } => self.rename(name),
             TeamCommand::AcknowledgeContract { revision } => {
                 self.acknowledge_contract(actor, *revision)
             }
@@ -157,18 +150,12 @@ impl Team {
             TeamCommand::Acknowledge { no, lease, note } => {
                 self.acknowledge(actor, *no, *lease, note.clone())
             }
-            TeamCommand::Release { no, lease, reason } => {
-                let (message, _) = self.leased_message(actor, *no, *lease)?;
-                let (no, reason) = (*no, reason.clone());
-                if message.is_out_of_offers() {
-                    single_event(MessageDead { no, reason, by: None })
-                } else {
-                    single_event(MessageReturned { no, reason })
-                }
+            TeamCommand::Release { no, lease, reason } => self.release(actor, *no, *lease, reason),
+            TeamCommand::CancelMessage { no, because } => self.cancel_message(*no, because),
+            TeamCommand::Requeue { no, because, to } => {
+                self.requeue_message(*no, because, to.as_deref())
             }
-            TeamCommand::CancelMessage { .. }
-            | TeamCommand::Requeue { .. }
-            | TeamCommand::DeadLetter { .. } => self.manage_message(actor, command),
+            TeamCommand::DeadLetter { no, reason } => self.dead_letter(actor, *no, reason),
             TeamCommand::Propose { text, rationale, needs } => {
                 self.propose(actor, text, rationale.clone(), needs)
             }
@@ -187,7 +174,11 @@ impl Team {
             TeamCommand::Show { iteration, name, shown } => {
                 self.show_evidence(actor, *iteration, name, shown)
             }
-            TeamCommand::Continue { .. } => self.request_continuation(actor, command, context),
+            TeamCommand::Continue { iteration, to, key, text, channel } => {
+                let (iteration, channel) = (*iteration, *channel);
+                let wanted = Continuation { iteration, to, key, text, channel };
+                self.request_continuation(actor, wanted, context)
+            }
             TeamCommand::StopLoop { because } => self.stop_loop(actor, because),
             TeamCommand::Interrupt { member, key, text } => {
                 let what = MemberOrder::Interrupt { text: text.clone() };
@@ -206,22 +197,8 @@ impl Team {
                 self.choose_next(actor, *choice, because)
             }
             TeamCommand::ChallengeWork { challenge } => self.challenge_work(actor, challenge),
-            TeamCommand::Pause { because } => {
-                if self.is_paused() {
-                    Err(TeamRejection::NothingNew)
-                } else {
-                    single_event(PhaseChanged {
-                        phase: TeamPhase::Paused { because: because.clone() },
-                    })
-                }
-            }
-            TeamCommand::Resume => {
-                if self.is_paused() {
-                    single_event(PhaseChanged { phase: self.phase_of_members() })
-                } else {
-                    Err(TeamRejection::NotPaused)
-                }
-            }
+            TeamCommand::Pause { because } => self.pause(because),
+            TeamCommand::Resume => self.resume(),
             TeamCommand::Finish { because, allow } => self.finish(actor, because, allow, context),
             TeamCommand::Fail { because } => {
                 self.end_team(TeamPhase::Failed { because: because.clone() })
@@ -231,6 +208,40 @@ impl Team {
             }
             TeamCommand::Tick => Err(TeamRejection::NothingNew),
         }
+    }
+
+    fn rename(&self, name: &str) -> TeamCommandResult {
+        if name.trim().is_empty() {
+            return Err(TeamRejection::BadName(name.to_owned()));
+        }
+        if name == self.spec.name {
+            return Err(TeamRejection::NothingNew);
+        }
+        single_event(TeamRenamed { name: name.to_owned() })
+    }
+
+    fn release(&self, actor: &TeamActor, no: u32, lease: u32, reason: &str) -> TeamCommandResult {
+        let (message, _) = self.leased_message(actor, no, lease)?;
+        let reason = reason.to_owned();
+        if message.is_out_of_offers() {
+            single_event(MessageDead { no, reason, by: None })
+        } else {
+            single_event(MessageReturned { no, reason })
+        }
+    }
+
+    fn pause(&self, because: &str) -> TeamCommandResult {
+        if self.is_paused() {
+            return Err(TeamRejection::NothingNew);
+        }
+        single_event(PhaseChanged { phase: TeamPhase::Paused { because: because.to_owned() } })
+    }
+
+    fn resume(&self) -> TeamCommandResult {
+        if !self.is_paused() {
+            return Err(TeamRejection::NotPaused);
+        }
+        single_event(PhaseChanged { phase: self.phase_of_members() })
     }
 
     /// Handles commands to a team that is over, which are rejected. Repeating the command that

@@ -17,8 +17,7 @@ use super::{
     },
     state::Team,
 };
-use crate::rules::rules;
-use crate::time::Moment;
+use crate::{rules::rules, time::Moment};
 
 impl Team {
     pub(super) fn post(
@@ -299,48 +298,53 @@ impl Team {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "dispatch() is the exhaustive match")]
-    pub(super) fn manage_message(
+    /// Cancels a message. A leased message cannot be cancelled, because the lease holder may be
+    /// working on it.
+    pub(super) fn cancel_message(&self, no: u32, because: &str) -> TeamCommandResult {
+        let message = self.existing_message(no)?;
+        if message.status.lease().is_some() || is_settled(message) {
+            return Err(status_rejection(message));
+        }
+        single_event(MessageCancelled { no, because: because.to_owned() })
+    }
+
+    /// Queues a dead or expired message again, for the same recipient or another one.
+    pub(super) fn requeue_message(
+        &self,
+        no: u32,
+        because: &str,
+        to: Option<&str>,
+    ) -> TeamCommandResult {
+        let message = self.existing_message(no)?;
+        if !matches!(message.status, MessageStatus::Dead { .. } | MessageStatus::Expired) {
+            return Err(status_rejection(message));
+        }
+        let to = to.filter(|to| *to != message.to.name());
+        match (to, &message.to) {
+            (Some(to), _) => self.check_may_take(message, self.bound_member(to)?)?,
+            // A message to a member who has left would wait forever.
+            (None, Recipient::Member(name)) => drop(self.bound_member(name)?),
+            (None, Recipient::Operator) => {}
+        }
+        let (because, to) = (because.to_owned(), to.map(str::to_owned));
+        single_event(MessageRequeued { no, because, to })
+    }
+
+    pub(super) fn dead_letter(
         &self,
         actor: &TeamActor,
-        command: &TeamCommand,
+        no: u32,
+        reason: &str,
     ) -> TeamCommandResult {
-        let find = |no: u32| self.message(no).ok_or(TeamRejection::NoMessage(no));
-        let is = |message: &TeamMessage| TeamRejection::MessageIs {
-            no: message.no,
-            status: message.status.as_str(),
-        };
-        match command {
-            // A leased message cannot be cancelled, because the lease holder may be working on it.
-            TeamCommand::CancelMessage { no, because } => match find(*no)? {
-                message if message.status.lease().is_none() && !is_settled(message) => {
-                    single_event(MessageCancelled { no: *no, because: because.clone() })
-                }
-                message => Err(is(message)),
-            },
-            TeamCommand::Requeue { no, because, to } => {
-                let message = find(*no)?;
-                if !matches!(message.status, MessageStatus::Dead { .. } | MessageStatus::Expired) {
-                    return Err(is(message));
-                }
-                let to = to.as_ref().filter(|to| *to != message.to.name());
-                match (to, &message.to) {
-                    (Some(to), _) => self.check_may_take(message, self.bound_member(to)?)?,
-                    // A message to a member who has left would wait forever.
-                    (None, Recipient::Member(name)) => drop(self.bound_member(name)?),
-                    (None, Recipient::Operator) => {}
-                }
-                single_event(MessageRequeued { no: *no, because: because.clone(), to: to.cloned() })
-            }
-            TeamCommand::DeadLetter { no, reason } => match find(*no)? {
-                message if !message.status.is_over() => {
-                    let (reason, by) = (reason.clone(), Some(actor.clone()));
-                    single_event(MessageDead { no: *no, reason, by })
-                }
-                message => Err(is(message)),
-            },
-            _ => unreachable!("dispatch() sends only these here"),
+        let message = self.existing_message(no)?;
+        if message.status.is_over() {
+            return Err(status_rejection(message));
         }
+        single_event(MessageDead { no, reason: reason.to_owned(), by: Some(actor.clone()) })
+    }
+
+    fn existing_message(&self, no: u32) -> Result<&TeamMessage, TeamRejection> {
+        self.message(no).ok_or(TeamRejection::NoMessage(no))
     }
 
     /// Checks that a message can be handed over to another member. Only a worker can take over an
@@ -372,6 +376,10 @@ impl Team {
             MessageTrust::Untrusted => MessageTrust::Untrusted,
         }
     }
+}
+
+fn status_rejection(message: &TeamMessage) -> TeamRejection {
+    TeamRejection::MessageIs { no: message.no, status: message.status.as_str() }
 }
 
 /// Whether a message was handled or cancelled on purpose.

@@ -6,10 +6,8 @@ use super::{
     blind_proposals::ProposalChoice,
     criterion::{CriterionJudgement, CriterionSource, EvidenceRequirement},
     finish::{BlockerWaiver, FinishBlocker},
-    loop_state::{
-        CleanUp, ContinuationBlocked, IterationFingerprint, LoopEnd, LoopTemplate,
-        PictureComparison, ShownEvidence,
-    },
+    loop_evidence::{PictureComparison, ShownEvidence},
+    loop_state::{CleanUp, ContinuationBlocked, IterationFingerprint, LoopEnd, LoopTemplate},
     manager::{EpilogueStep, ManagerConfig, MoveKind, TeamAction},
     member::{MemberCapabilities, MemberLabels, MemberOrder, MemberRole, TeamActor},
     message::{MessageChannel, MessageLease, MessageTrust, Priority, Recipient, TeamMessageKind},
@@ -209,7 +207,7 @@ events! {
     /// An event about finishing the team.
     Finish(FinishEvent) {
         /// A member or the operator challenged the work as a whole.
-        WorkChallenged = "team.work_challenged", 1 { challenge: super::loop_state::WorkChallenge, by: TeamActor }
+        WorkChallenged = "team.work_challenged", 1 { challenge: super::loop_evidence::WorkChallenge, by: TeamActor }
         FinishRequested = "team.finish_requested", 1 {
             no: u32,
             because: String,

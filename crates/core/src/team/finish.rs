@@ -305,7 +305,7 @@ impl Team {
     ) -> Option<FinishBlocker> {
         let member = self.members.iter().find(|member| member.name == worker)?;
         let session = look(member.session?)?;
-        let tree = match &session.work {
+        let tree = match &session.worktree.state {
             WorkState::Ready { base, .. } => base.as_ref()?.tree.clone(),
             WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => return None,
         };

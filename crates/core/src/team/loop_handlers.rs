@@ -2,16 +2,27 @@
 
 use super::{
     advance::TeamAdvanceContext,
-    command::{TeamCommand, TeamRejection},
+    command::TeamRejection,
     criterion::{CriterionEvidence, check_meaningful},
     decide::{TeamCommandResult, single_event},
     dedup::{DuplicateStatus, MessageContent},
     event::*,
-    loop_state::{Loop, LoopEnd, LoopProof, LoopTemplate, ShownEvidence},
+    loop_evidence::ShownEvidence,
+    loop_state::{Loop, LoopEnd, LoopProof, LoopTemplate},
     member::{MemberRole, TeamActor},
-    message::{MAX_TEXT, MessageTrust, Priority, Recipient, TeamMessageKind},
+    message::{MAX_TEXT, MessageChannel, MessageTrust, Priority, Recipient, TeamMessageKind},
     state::Team,
 };
+
+/// A request for the next iteration of the loop.
+#[derive(Clone, Copy)]
+pub(super) struct Continuation<'a> {
+    pub(super) iteration: u32,
+    pub(super) to: &'a str,
+    pub(super) key: &'a str,
+    pub(super) text: &'a str,
+    pub(super) channel: MessageChannel,
+}
 
 impl Team {
     pub(super) fn begin_loop(
@@ -92,13 +103,10 @@ impl Team {
     pub(super) fn request_continuation(
         &self,
         actor: &TeamActor,
-        command: &TeamCommand,
+        wanted: Continuation<'_>,
         context: &TeamAdvanceContext<'_>,
     ) -> TeamCommandResult {
-        let TeamCommand::Continue { iteration, to, key, text, channel } = command else {
-            unreachable!("dispatch() sends only this here")
-        };
-        let (iteration, channel) = (*iteration, *channel);
+        let Continuation { iteration, to, key, text, channel } = wanted;
         let looped = self.loop_state.as_ref().ok_or(TeamRejection::NoLoop)?;
         let content = MessageContent {
             to,
@@ -113,7 +121,7 @@ impl Team {
         match self.duplicate_status(actor, key, &content) {
             DuplicateStatus::Never => {}
             DuplicateStatus::Duplicate => return Err(TeamRejection::NothingNew),
-            DuplicateStatus::Conflict => return Err(TeamRejection::KeyTaken(key.clone())),
+            DuplicateStatus::Conflict => return Err(TeamRejection::KeyTaken(key.to_owned())),
         }
         if let Err(why) = looped.check_may_request(iteration, context.tokens_used(self)) {
             let by = TeamActor::Provost;
@@ -132,14 +140,14 @@ impl Team {
         self.check_room(&to)?;
         single_event(MessageStored {
             no: self.messages_stored + 1,
-            key: key.clone(),
+            key: key.to_owned(),
             correlation: None,
             from: actor.clone(),
             channel,
             trust: MessageTrust::between(self.role_of(actor), self.recipient_role(&to)),
             to,
             kind: TeamMessageKind::Continuation,
-            text: text.clone(),
+            text: text.to_owned(),
             priority: Priority::Normal,
             expires_ms: None,
             window_ms: None,

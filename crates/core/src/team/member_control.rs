@@ -138,7 +138,7 @@ impl Team {
             }
         };
         let asked = clean_up == CleanUp::Compact && skipped.is_none();
-        let compactions = asked.then_some(session.compactions);
+        let compactions = asked.then_some(session.conversation.compactions);
         let (message, name) = (message.no, member.name.clone());
         Some(ConversationCleanedUp { message, name, clean_up, skipped, compactions }.into())
     }
@@ -155,7 +155,7 @@ impl Team {
             return None;
         }
         let before = looped.compactions?;
-        let skipped = (session.compactions <= before)
+        let skipped = (session.conversation.compactions <= before)
             .then(|| "its agent did not report a compaction".to_owned())?;
         Some(ConversationCleanedUp {
             message: looped.cleaned_for?,

@@ -26,6 +26,7 @@ mod event;
 mod evolve;
 mod finish;
 mod handoff_prompt;
+mod loop_evidence;
 mod loop_handlers;
 mod loop_state;
 mod manager;
@@ -71,10 +72,10 @@ pub use handoff_prompt::{
     HEARTBEAT_MINUTES, Handoff, HeartbeatTeardown, MemberHeartbeat, TeamHeartbeats, build_handoff,
     build_heartbeats,
 };
+pub use loop_evidence::{EvidenceMismatch, PictureComparison, ShownEvidence, WorkChallenge};
 pub use loop_state::{
-    CleanUp, CompletedIteration, ContinuationBlocked, EvidenceMismatch, IterationFingerprint, Loop,
-    LoopEnd, LoopProof, LoopRequirement, LoopTemplate, LoopTemplateError, MAX_ITERATIONS,
-    PictureComparison, ShownEvidence, WorkChallenge,
+    CleanUp, CompletedIteration, ContinuationBlocked, IterationFingerprint, Loop, LoopEnd,
+    LoopProof, LoopRequirement, LoopTemplate, LoopTemplateError, MAX_ITERATIONS,
 };
 pub use manager::{EpilogueStep, ManagerConfig, ManagerMode, ManagerMove, MoveKind, TeamAction};
 pub use member::{

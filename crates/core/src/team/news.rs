@@ -115,7 +115,7 @@ pub(super) fn session_watermark(session: &Session) -> NewsWatermark {
     let ended = |attempt: &&Attempt| attempt.is_sealed() && !attempt.superseded;
     let sealed = session.attempts.iter().filter(ended).count();
     let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    let turns_ended = session.turns.saturating_sub(u32::from(has_open_turn(session)));
+    let turns_ended = session.spending.turns.saturating_sub(u32::from(has_open_turn(session)));
     let lost = rules().count_lost(session);
     NewsWatermark {
         turns_ended,

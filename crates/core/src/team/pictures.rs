@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::loop_state::{EvidenceMismatch, PictureComparison};
+use super::loop_evidence::{EvidenceMismatch, PictureComparison};
 use crate::{
     ids::TreeId,
     text::{quote_name, shell_quote, visible},

@@ -5,8 +5,8 @@ use provost_core::session::{
 };
 
 use crate::{
+    input::kit::{adopted_session, adopted_spec, identity, terminal_spec},
     kit::TestSession,
-    watching::{adopted_session, adopted_spec, identity, terminal_spec},
 };
 
 fn process(pid: i32) -> Option<ProcessIdentity> {

@@ -42,9 +42,9 @@ fn f2_15_stream_reports_count_against_budget() {
     let mut harness = working();
     use_all_but(&mut harness, 10);
     harness.signal(StreamSignal::Reported(fact(10)));
-    let facts = harness.session.facts.len();
+    let facts = harness.session.reported.facts.len();
     harness.signal(StreamSignal::Reported(fact(1)));
-    assert_eq!(harness.session.facts.len(), facts, "it is not recorded");
+    assert_eq!(harness.session.reported.facts.len(), facts, "it is not recorded");
     assert!(harness.has_flag(Flag::ReportsRefused));
     assert_eq!(
         harness.try_signal(StreamSignal::Reported(fact(1))),

@@ -35,7 +35,7 @@ fn call_is_open_until_answered_then_delivered() {
     let (launch, message) = (harness.launch(), "call-1".to_owned());
     assert!(harness.session.effects().contains(&SessionEffect::Deliver { launch, message }));
     harness.signal(StreamSignal::InputWritten { key: "call-1".to_owned() });
-    let reply = harness.session.messages.last().expect("it was said");
+    let reply = harness.session.input.messages.last().expect("it was said");
     assert_eq!(
         (reply.kind, &reply.status),
         (AgentMessageKind::Returned, &DeliveryStatus::Delivered { launch })
@@ -61,7 +61,7 @@ fn call_outside_stream_is_not_answered_on_stream() {
         (harness.launch(), "m".to_owned(), Box::new(MemberCall::Status {}));
     harness.apply(SessionCommand::ToolCalled { launch, native, call });
     harness.apply(answer(2, "the result"));
-    assert!(harness.session.messages.iter().all(|message| message.key != "call-2"));
+    assert!(harness.session.input.messages.iter().all(|message| message.key != "call-2"));
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn answer_for_dead_caller_goes_to_next_process() {
     harness.apply(answer(1, "the result"));
     harness.end(ProcessExit::Exit(0));
     let waits = |harness: &TestSession| {
-        let answer = harness.session.messages.iter().find(|one| one.key == "call-1");
+        let answer = harness.session.input.messages.iter().find(|one| one.key == "call-1");
         answer.is_some_and(|one| one.status == DeliveryStatus::Queued)
     };
     assert!(waits(&harness));
@@ -81,7 +81,7 @@ fn answer_for_dead_caller_goes_to_next_process() {
     harness.apply(SessionCommand::Answer { request, revision: 1, reply });
     harness.start();
     assert!(waits(&harness), "the answer is delivered to the next process");
-    let returned = harness.session.messages.iter().find_map(|one| one.returned.clone());
+    let returned = harness.session.input.messages.iter().find_map(|one| one.returned.clone());
     assert_ne!(returned.map(|returned| returned.launch), Some(harness.launch()));
 }
 
@@ -114,7 +114,7 @@ fn parked_agent_call_after_seal_is_answered() {
 fn long_call_answer_is_truncated_at_limit() {
     let mut harness = calling();
     harness.apply(answer(1, &"ä".repeat(MAX_ANSWER)));
-    let reply = harness.session.messages.last().expect("it is queued");
+    let reply = harness.session.input.messages.last().expect("it is queued");
     assert!(
         reply.text.len() <= MAX_ANSWER && reply.text.ends_with("bytes in total)"),
         "{}",

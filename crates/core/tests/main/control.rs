@@ -110,7 +110,7 @@ fn interrupt_overtakes_queued_messages_once() {
 fn interrupt_after_turn_end_is_dropped() {
     let mut harness = in_turn();
     harness.apply(interrupt(None)).signal(turn_ended(TurnEnd::Ok));
-    let fate = &harness.session.messages.iter().find(|m| m.key == "leave").unwrap().status;
+    let fate = &harness.session.input.messages.iter().find(|m| m.key == "leave").unwrap().status;
     assert!(matches!(fate, DeliveryStatus::Undeliverable { .. }), "{fate:?}");
     assert_eq!(pending_delivery(&harness).as_deref(), Some("result-1-0"));
 }
@@ -153,18 +153,21 @@ fn d09_compaction_waits_for_turn_end_and_is_not_work() {
     );
     input_seen(&mut harness, "compact");
     assert_eq!(pending_delivery(&harness), None, "nothing is said meanwhile");
-    let turns = harness.session.turns;
+    let turns = harness.session.spending.turns;
     harness
         .signal(StreamSignal::TurnStarted { turn: Some("c".to_owned()) })
         .signal(StreamSignal::Compacted);
-    assert_eq!((harness.session.context, harness.session.compactions), (None, 1));
+    assert_eq!(
+        (harness.session.conversation.context, harness.session.conversation.compactions),
+        (None, 1)
+    );
     harness.signal(StreamSignal::TurnEnded {
         turn: Some("c".to_owned()),
         end: TurnEnd::Error("no model".to_owned()),
         usage: None,
         says: None,
     });
-    assert_eq!(harness.session.turns, turns, "no turn was invented");
+    assert_eq!(harness.session.spending.turns, turns, "no turn was invented");
     assert_eq!(
         harness.session.attempt().claim_kind(),
         ClaimKind::None,
@@ -177,7 +180,7 @@ fn d09_compaction_waits_for_turn_end_and_is_not_work() {
 fn d09_self_compaction_keeps_the_turn_open() {
     let mut harness = in_turn();
     harness.signal(StreamSignal::Compacted);
-    assert_eq!((harness.state(), harness.session.compactions), (State::Working, 1));
+    assert_eq!((harness.state(), harness.session.conversation.compactions), (State::Working, 1));
     harness.signal(turn_ended(TurnEnd::Error("broken".to_owned())));
     assert_eq!(harness.session.attempt().claim_kind(), ClaimKind::Failed);
 }
@@ -249,7 +252,7 @@ fn terminal_compacts_at_prompt_confirmed_by_rollout() {
         3,
         RecordSignal::TurnEnded { turn: Some("c".to_owned()), end: TurnEnd::Ok, says: None },
     ));
-    assert_eq!((harness.session.turns, harness.session.compactions), (0, 1));
+    assert_eq!((harness.session.spending.turns, harness.session.conversation.compactions), (0, 1));
     assert!(harness.session.compacting().is_none());
 }
 

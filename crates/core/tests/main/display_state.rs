@@ -59,24 +59,24 @@ fn unkillable_process_is_flagged_until_exit() {
 #[test]
 fn ended_hooks_are_kept_up_to_limit() {
     let mut harness = TestSession::new(spec());
-    let first = harness.session.hooks[0].clone();
-    assert!(harness.session.hooks_ended.is_empty());
+    let first = harness.session.hook_log.pending[0].clone();
+    assert!(harness.session.hook_log.ended.is_empty());
     harness.apply(SessionCommand::HookFinished {
         key: first.key,
         end: HookEnd::NotStarted("gone".into()),
     });
-    assert!(harness.session.hooks.iter().all(|hook| hook.key != first.key));
-    let [kept] = harness.session.hooks_ended.as_slice() else { panic!("one hook ended") };
+    assert!(harness.session.hook_log.pending.iter().all(|hook| hook.key != first.key));
+    let [kept] = harness.session.hook_log.ended.as_slice() else { panic!("one hook ended") };
     assert_eq!((kept.key, &kept.end), (first.key, &HookEnd::NotStarted("gone".into())));
     let key = |no| HookKey { event: HookEvent::LateClaim, no };
     for no in 1..=MAX_HOOKS_KEPT as u32 {
         let mut hook = first.clone();
         hook.key = key(no);
-        harness.session.hooks.push(hook);
+        harness.session.hook_log.pending.push(hook);
         harness.apply(SessionCommand::HookFinished { key: key(no), end: HookEnd::Exit(0) });
     }
-    assert_eq!(harness.session.hooks_ended.len(), MAX_HOOKS_KEPT);
-    assert_eq!(harness.session.hooks_ended[0].key, key(1), "the first one is forgotten");
+    assert_eq!(harness.session.hook_log.ended.len(), MAX_HOOKS_KEPT);
+    assert_eq!(harness.session.hook_log.ended[0].key, key(1), "the first one is forgotten");
 }
 
 #[test]

@@ -359,7 +359,7 @@ fn unobservable_agent_is_not_asked_for_result() {
     harness.apply(SessionCommand::ProcessSeen { launch });
     assert!(harness.session.attempt().result_requested.is_some());
     assert_eq!(harness.stop_step(), None, "it has time to report");
-    let message = harness.session.messages.last().unwrap();
+    let message = harness.session.input.messages.last().unwrap();
     assert_eq!(
         (message.kind, message.key.as_str()),
         (AgentMessageKind::ResultWanted, "result-1-0")
@@ -414,7 +414,7 @@ fn rework_repeats_the_result_query() {
     harness.signal(TURN_ENDED_OK).claim(ClaimKind::Completed).signal(TURN_ENDED_OK);
     harness.verify("new", CheckEnd::Exit(1)).signal(TURN_ENDED_OK);
     assert_eq!((harness.state(), harness.stop_step()), (State::Working, None));
-    assert_eq!(harness.session.messages.last().unwrap().key, "result-1-1");
+    assert_eq!(harness.session.input.messages.last().unwrap().key, "result-1-1");
 }
 
 #[test]
@@ -476,7 +476,7 @@ fn session_waiting_for_user_is_not_closed() {
 }
 
 fn finish_hooks(harness: &mut TestSession) {
-    for hook in harness.session.hooks.clone() {
+    for hook in harness.session.hook_log.pending.clone() {
         harness.apply(SessionCommand::HookFinished { key: hook.key, end: HookEnd::Exit(0) });
     }
 }

@@ -325,7 +325,7 @@ fn check_without_exit_is_flagged_unfinished() {
 fn rework_text(refute: impl FnOnce(&mut TestSession)) -> String {
     let mut harness = claimed_done();
     refute(&mut harness);
-    let message = harness.session.messages.last().expect("a rework message is queued");
+    let message = harness.session.input.messages.last().expect("a rework message is queued");
     assert_eq!(message.kind, AgentMessageKind::Rework);
     message.text.clone()
 }
@@ -372,7 +372,7 @@ fn failed_work_is_returned_with_check_output() {
     };
     harness.apply(printed("lint", CheckEnd::Exit(0), "all is well"));
     harness.apply(printed("check", CheckEnd::Exit(1), "2 failed")).snapshot("new");
-    let text = &harness.session.messages.last().unwrap().text;
+    let text = &harness.session.input.messages.last().unwrap().text;
     assert_eq!(text, "The check `check` exited with 1. Last output:\n2 failed");
 }
 

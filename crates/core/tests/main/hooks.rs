@@ -22,7 +22,7 @@ fn hooks_fire_for_open_start_request_and_outcome() {
     harness.advance_clock(50);
     assert_eq!(harness.hooks().last().unwrap(), "session.completed");
     assert_eq!(harness.hooks().len(), 4);
-    assert_eq!(harness.session.hooks[3].state, State::Completed);
+    assert_eq!(harness.session.hook_log.pending[3].state, State::Completed);
 }
 
 #[test]
@@ -41,7 +41,8 @@ fn hook_occasions_are_numbered() {
     let event = HookEvent::State(State::NeedsInput);
     let keys: Vec<HookKey> = harness
         .session
-        .hooks
+        .hook_log
+        .pending
         .iter()
         .map(|hook| hook.key)
         .filter(|key| key.event == event)
@@ -59,7 +60,7 @@ fn unconfigured_hook_does_not_fire() {
 #[test]
 fn hook_is_pending_until_finished_once() {
     let mut harness = TestSession::running(spec());
-    let key = harness.session.hooks[0].key;
+    let key = harness.session.hook_log.pending[0].key;
     assert!(harness.has_effect(&SessionEffect::RunHook(key)));
     let finished = SessionCommand::HookFinished { key, end: HookEnd::Exit(0) };
     harness.apply(finished.clone());

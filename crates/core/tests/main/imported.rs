@@ -65,7 +65,7 @@ fn imported_hooks_end_uncertain_or_not_started() {
 fn imported_session_rejects_commands_until_taken_over() {
     let mut harness = TestSession::running(spec());
     close_imported(&mut harness);
-    harness.session.imported = true;
+    harness.session.origin.imported = true;
     let send = SessionCommand::Send {
         key: "k".to_owned(),
         text: "go on".to_owned(),

@@ -73,7 +73,7 @@ fn message_settles_once_and_drops_its_text() {
     assert_eq!(harness.try_apply(message_lost("a")), Err(SessionRejection::NothingNew));
     assert_eq!(harness.try_apply(message_lost("b")), Err(SessionRejection::NothingNew));
     let fates: Vec<(&DeliveryStatus, &str)> =
-        harness.session.messages.iter().map(|m| (&m.status, m.text.as_str())).collect();
+        harness.session.input.messages.iter().map(|m| (&m.status, m.text.as_str())).collect();
     let launch = harness.launch();
     assert_eq!(
         fates,
@@ -149,7 +149,7 @@ fn message_after_seal_opens_next_attempt() {
             .apply(send("more", mode));
         let attempt = harness.session.attempt();
         assert_eq!((attempt.no, attempt.instruction.as_deref()), (2, Some("the text of more")));
-        let message = harness.session.messages.last().unwrap();
+        let message = harness.session.input.messages.last().unwrap();
         assert_eq!((message.key.as_str(), message.attempt), ("instruction-2", 2));
         let first = harness.session.attempts[0].sealed.as_ref().unwrap();
         assert_eq!(first.judgement.state, State::Completed, "what ended was not superseded");
@@ -184,7 +184,7 @@ fn message_during_stop_is_rejected_until_sealed() {
         "its end is not sealed"
     );
     harness.settle();
-    assert!(harness.sealed() && harness.session.messages.iter().all(|m| m.key != "a"));
+    assert!(harness.sealed() && harness.session.input.messages.iter().all(|m| m.key != "a"));
     harness.apply(message);
     assert_eq!(harness.session.attempt().no, 2, "it continues with that");
 
@@ -208,5 +208,5 @@ fn queued_messages_are_lost_at_seal() {
     let lost = |m: &provost_core::session::AgentMessage| {
         m.status == DeliveryStatus::Undeliverable { reason: "the session ended first".to_owned() }
     };
-    assert!(harness.session.messages.iter().all(lost));
+    assert!(harness.session.input.messages.iter().all(lost));
 }

@@ -358,6 +358,6 @@ impl TestSession {
     }
 
     pub(crate) fn hooks(&self) -> Vec<String> {
-        self.session.hooks.iter().map(|hook| hook.key.event.to_string()).collect()
+        self.session.hook_log.pending.iter().map(|hook| hook.key.event.to_string()).collect()
     }
 }

@@ -210,7 +210,7 @@ fn failed_preparation_is_retried_next_attempt() {
     harness.apply(set_up(3, None));
     assert_eq!(harness.session.launches.len(), 1);
     // A finished setup is not repeated.
-    assert_eq!(harness.session.setup, SetupState::Done);
+    assert_eq!(harness.session.worktree.setup, SetupState::Done);
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn decided_attempt_starts_nothing() {
 #[test]
 fn session_without_setup_does_not_wait() {
     let mut harness = TestSession::new(spec());
-    assert_eq!(harness.session.setup, SetupState::NotNeeded);
+    assert_eq!(harness.session.worktree.setup, SetupState::NotNeeded);
     assert_eq!(harness.try_apply(setup(Some("forged"))), Err(SessionRejection::NothingNew));
 }
 

@@ -13,15 +13,15 @@ mod hooks;
 mod ids;
 mod imported;
 mod inbox;
-mod inferred_requests;
+mod input;
 #[path = "../../../sim/src/interfaces.rs"]
 mod interfaces;
 mod kit;
 mod launching;
 mod laws;
+mod limits;
 mod overlay;
 mod own_turns;
-mod panes;
 mod plans;
 mod policy;
 mod purity;
@@ -29,8 +29,7 @@ mod quoting;
 mod random;
 mod reactions;
 mod regressions;
-mod resume_and_limits;
-mod thread_switch;
+mod resume;
 
 mod display_state;
 mod replies;
@@ -48,7 +47,6 @@ mod streams;
 mod teams;
 #[path = "../../../sim/src/turn_watch.rs"]
 mod turn_watch;
-mod typing;
 mod verdict;
 // The laws are defined once, in the simulator.
 mod stored_names;
@@ -57,4 +55,3 @@ mod waiting;
 #[expect(unreachable_pub, reason = "it is the simulator's own file, public there")]
 #[path = "../../../sim/src/session_laws.rs"]
 mod watched;
-mod watching;

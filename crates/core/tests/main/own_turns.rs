@@ -185,7 +185,8 @@ fn f4_2_refused_message_is_sent_after_the_turn() {
     let stale = harness.try_signal(StreamSignal::InputWritten { key });
     assert!(stale.is_err(), "the first writing is read again after a restart");
     deliver(&mut harness);
-    let sent = harness.session.messages.iter().find(|m| m.kind == AgentMessageKind::Steer).cloned();
+    let sent =
+        harness.session.input.messages.iter().find(|m| m.kind == AgentMessageKind::Steer).cloned();
     let sent = sent.expect("it was sent");
     assert_eq!(sent.text, "the text of more");
     start_turn(&mut harness);
@@ -201,7 +202,7 @@ fn f4_2_invalid_message_is_lost_and_not_repeated() {
     let key = deliver(&mut harness);
     assert_eq!(harness.state(), State::Working, "its turn is expected");
     refuse(&mut harness, &key, "too long");
-    let fate = &harness.session.messages.last().expect("it was sent").status;
+    let fate = &harness.session.input.messages.last().expect("it was sent").status;
     assert_eq!(*fate, DeliveryStatus::Undeliverable { reason: "too long".to_owned() });
     assert_eq!((harness.state(), harness.session.claim()), (State::Idle, ClaimKind::None));
 }

@@ -123,8 +123,13 @@ fn random_work_command(session: &Session, rng: &mut Rng) -> SessionCommand {
         0 => SessionCommand::WorkFailed { reason },
         8 => SessionCommand::ConversationRemoved,
         1 => SessionCommand::WorkRemoved,
-        2 => SessionCommand::SetupFinished { attempt: session.setup_for, failure: Some(reason) },
-        3 | 4 => SessionCommand::SetupFinished { attempt: session.setup_for, failure: None },
+        2 => SessionCommand::SetupFinished {
+            attempt: session.worktree.setup_attempt,
+            failure: Some(reason),
+        },
+        3 | 4 => {
+            SessionCommand::SetupFinished { attempt: session.worktree.setup_attempt, failure: None }
+        }
         _ => SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: Some(snapshot("t0")) },
     }
 }
@@ -138,7 +143,7 @@ fn random_process_command(session: &Session, rng: &mut Rng) -> SessionCommand {
             sight: rng.pick(&[PaneState::Open, PaneState::OtherProgram]),
         },
         14 => {
-            let key = session.messages.last().map(|message| message.key.clone());
+            let key = session.input.messages.last().map(|message| message.key.clone());
             let states = [
                 TypingState::Typing,
                 TypingState::Typed,
@@ -227,7 +232,8 @@ fn random_watch_command(session: &Session, launch: LaunchId, rng: &mut Rng) -> S
         return SessionCommand::ScreenHinted { launch, by, place, what };
     }
     let by = rng.pick(&[RecordSource::Hook, RecordSource::Rollout, RecordSource::Rollout]);
-    let text = session.messages.last().map(|message| message.text.clone()).unwrap_or_default();
+    let text =
+        session.input.messages.last().map(|message| message.text.clone()).unwrap_or_default();
     let what = match rng.below(11) {
         9 => RecordSignal::Compacting,
         10 => RecordSignal::Compacted,
@@ -251,7 +257,7 @@ fn random_signal(session: &Session, rng: &mut Rng) -> StreamSignal {
     match rng.below(21) {
         18 => StreamSignal::Goal { active: rng.percent(70) },
         19 => {
-            let keys = session.messages.iter().map(|m| m.write_key().into_owned());
+            let keys = session.input.messages.iter().map(|m| m.write_key().into_owned());
             let keys: Vec<String> = keys.chain(["forged".to_owned()]).collect();
             let (key, reason) = (rng.pick(&keys), "busy".to_owned());
             StreamSignal::MessageRefused { key, reason, busy: rng.percent(70) }
@@ -291,7 +297,7 @@ fn random_signal(session: &Session, rng: &mut Rng) -> StreamSignal {
             StreamSignal::Oversized { bytes: 20 << 20 },
         ]),
         14 => {
-            let keys = session.messages.iter().map(|m| m.write_key().into_owned());
+            let keys = session.input.messages.iter().map(|m| m.write_key().into_owned());
             let keys: Vec<String> = keys.collect();
             let forged = vec!["forged".to_owned()];
             StreamSignal::InputWritten {
@@ -324,7 +330,7 @@ fn random_evidence_command(session: &Session, rng: &mut Rng) -> SessionCommand {
             let caveats = Default::default();
             SessionCommand::SnapshotTaken { attempt, no, snapshot: snapshot(&tree), caveats }
         }
-        5 => match session.hooks.first() {
+        5 => match session.hook_log.pending.first() {
             Some(hook) => SessionCommand::HookFinished { key: hook.key, end: HookEnd::Exit(0) },
             None => SessionCommand::Tick,
         },
@@ -371,7 +377,7 @@ fn random_user_command(session: &Session, rng: &mut Rng) -> SessionCommand {
             SessionCommand::Answer { request, revision, reply }
         }
         8 => SessionCommand::RaiseLimit { bytes: rng.pick(&[1, 1 << 40]) },
-        9 => match session.messages.last() {
+        9 => match session.input.messages.last() {
             Some(m) => SessionCommand::MessageLost { key: m.key.clone(), reason: because },
             None => SessionCommand::Tick,
         },

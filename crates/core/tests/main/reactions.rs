@@ -96,7 +96,7 @@ fn reactions_done(harness: &TestSession) -> usize {
 }
 
 fn has_message(session: &Session, kind: AgentMessageKind) -> bool {
-    session.messages.iter().any(|message| message.kind == kind)
+    session.input.messages.iter().any(|message| message.kind == kind)
 }
 
 const ONS: [ReactionTrigger; 5] = [
@@ -153,13 +153,13 @@ fn each_act_answers_only_its_occasions() {
 fn reaction_performs_its_act() {
     let mut nudged = in_turn(reacting(ReactionTrigger::Quiet, nudge()));
     pass_with_silence(&mut nudged, 100);
-    let sent = nudged.session.messages.last().unwrap();
+    let sent = nudged.session.input.messages.last().unwrap();
     assert_eq!((sent.kind, sent.text.as_str()), (AgentMessageKind::Nudge, "go on"));
     assert_eq!(nudged.state(), State::Working, "it neither starts nor ends a turn");
 
     let mut left = in_turn(reacting(ReactionTrigger::Quiet, interrupt()));
     pass_with_silence(&mut left, 100);
-    let kinds: Vec<_> = left.session.messages.iter().skip(1).map(|m| m.kind).collect();
+    let kinds: Vec<_> = left.session.input.messages.iter().skip(1).map(|m| m.kind).collect();
     assert_eq!(kinds, [AgentMessageKind::Interrupt, AgentMessageKind::Continue]);
 
     let mut full =
@@ -171,7 +171,7 @@ fn reaction_performs_its_act() {
     let mut limited = in_turn(reacting(ReactionTrigger::UsageLimit, ReactionAction::ResumeLater));
     trigger(&mut limited, ReactionTrigger::UsageLimit);
     pass_with_silence(&mut limited, 100);
-    assert_eq!(limited.session.messages.len(), 1, "it waits as it does by itself");
+    assert_eq!(limited.session.input.messages.len(), 1, "it waits as it does by itself");
 }
 
 /// Ends the turn at a usage limit that has already passed.
@@ -188,7 +188,7 @@ fn passed_usage_limit_is_reacted_to_before_it_is_lifted() {
     reach_passed_limit(&mut harness);
     assert_eq!(reactions_done(&harness), 1);
     assert!(
-        harness.session.limited.is_none()
+        harness.session.spending.limited.is_none()
             && has_message(&harness.session, AgentMessageKind::Continue)
     );
 
@@ -357,7 +357,7 @@ fn r18_successor_starts_after_former_agent_is_gone() {
         .signal(StreamSignal::Closed);
     assert_eq!(harness.session.launches[1].why, LaunchReason::HandedOver);
     assert_eq!(
-        (harness.session.spec.agent.name.as_str(), &harness.session.thread),
+        (harness.session.spec.agent.name.as_str(), &harness.session.conversation.thread),
         ("heir", &None)
     );
     let replaced = |event: &Event| matches!(event, Event::Session(SessionChange::AgentReplaced(e)) if e.to == "heir");
@@ -365,7 +365,8 @@ fn r18_successor_starts_after_former_agent_is_gone() {
     harness.start();
     let delivered = harness.session.effects().into_iter().find_map(delivered_message);
     assert_eq!(delivered.as_deref(), Some("handed-over-1"), "before all that waits");
-    let text = &harness.session.messages.iter().find(|m| m.key == "handed-over-1").unwrap().text;
+    let text =
+        &harness.session.input.messages.iter().find(|m| m.key == "handed-over-1").unwrap().text;
     assert!(text.contains("do it") && text.contains("(test)") && text.contains("second"), "{text}");
     harness.signal(StreamSignal::TurnStarted { turn: None }).report_silence();
     pass_with_silence(&mut harness, 10_000);

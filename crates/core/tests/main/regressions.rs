@@ -113,8 +113,13 @@ fn message_with_known_key_is_not_requeued() {
     let mut harness = TestSession::running(spec());
     harness.apply(send("once"));
     assert_eq!(harness.try_apply(send("once")), Err(SessionRejection::NothingNew));
-    let queued =
-        harness.session.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count();
+    let queued = harness
+        .session
+        .input
+        .messages
+        .iter()
+        .filter(|m| m.status == DeliveryStatus::Queued)
+        .count();
     assert_eq!(queued, 2, "the instruction and one message");
 }
 

@@ -89,9 +89,9 @@ fn report_of_older_launch_is_only_recorded() {
         assert_eq!(report_status(&harness, &report), ReportStatus::Recorded);
         harness.apply(report);
     }
-    assert!(harness.session.attempt().claim.is_none() && harness.session.facts.is_empty());
+    assert!(harness.session.attempt().claim.is_none() && harness.session.reported.facts.is_empty());
     harness.apply(fact_report(Reporter::Launch(harness.launch())));
-    assert_eq!(harness.session.facts[0].value, "topic");
+    assert_eq!(harness.session.reported.facts[0].value, "topic");
 }
 
 #[test]
@@ -108,14 +108,14 @@ fn progress_outside_stream_keeps_the_cursor() {
         ReportStatus::Applied
     );
     harness.apply(report(Reporter::Launch(launch), 1));
-    assert_eq!(harness.session.progress, Some(Progress { done: 1, total: 3 }));
+    assert_eq!(harness.session.reported.progress, Some(Progress { done: 1, total: 3 }));
     assert_eq!(harness.session.launch(launch).unwrap().cursor, before);
     assert_eq!(
         harness.decide(&report(Reporter::Launch(old), 0)),
         Err(SessionRejection::NothingNew)
     );
     harness.apply(report(Reporter::Operator, 2));
-    assert_eq!(harness.session.progress, Some(Progress { done: 2, total: 3 }));
+    assert_eq!(harness.session.reported.progress, Some(Progress { done: 2, total: 3 }));
     let none = TestSession::new(spec());
     assert!(none.decide(&report(Reporter::Operator, 1)).is_err(), "nothing runs");
 }
@@ -261,7 +261,7 @@ fn answer_reaches_only_its_question() {
     harness.apply(answer(b, 1));
     let fate = |id| harness.session.requests.iter().find(|r| r.id == id).unwrap().status;
     assert_eq!((fate(a), fate(b)), (RequestStatus::Open, RequestStatus::Answered));
-    let message = harness.session.messages.last().unwrap();
+    let message = harness.session.input.messages.last().unwrap();
     assert_eq!((message.kind, message.key.as_str()), (AgentMessageKind::Answer, "answer-2-1"));
     let reply = Some(RequestReply::Text("yes".to_owned()));
     assert_eq!((message.request, message.reply.clone()), (Some(b), reply));

@@ -43,7 +43,7 @@ fn answered(secret: bool) -> TestSession {
 }
 
 fn lose_answer(harness: &mut TestSession) -> RequestStatus {
-    let key = harness.session.messages.last().expect("an answer was queued").key.clone();
+    let key = harness.session.input.messages.last().expect("an answer was queued").key.clone();
     harness.apply(SessionCommand::MessageLost { key: key.clone(), reason: "gone".to_owned() });
     let again = SessionCommand::MessageLost { key, reason: "gone".to_owned() };
     assert!(harness.try_apply(again).is_err(), "a message is lost once");
@@ -56,7 +56,7 @@ fn secret_text_is_in_no_event() {
         let harness = answered(secret);
         let written = harness.log.iter().any(|(_, event)| event.encode().contains("hunter2"));
         assert_eq!(written, !secret);
-        let message = harness.session.messages.last().unwrap();
+        let message = harness.session.input.messages.last().unwrap();
         assert_eq!(harness.session.is_secret(message), secret);
     }
 }
@@ -93,7 +93,7 @@ fn only_the_lost_secret_is_asked_again() {
         revision: 1,
         reply: RequestReply::Text("hunter2".to_owned()),
     });
-    let message = harness.session.messages.last().unwrap().clone();
+    let message = harness.session.input.messages.last().unwrap().clone();
     assert!(harness.session.is_secret(&message));
     harness.apply(SessionCommand::MessageLost { key: message.key, reason: "gone".to_owned() });
     let again: Vec<(u32, u32)> =

@@ -111,8 +111,13 @@ fn check_in_shortage_refutes_nothing() {
 fn hook_in_shortage_is_retried_after_seal() {
     let mut harness = TestSession::running(spec());
     harness.claim(ClaimKind::Completed).end(ProcessExit::Exit(0)).settle();
-    let hook =
-        harness.session.hooks.last().map(|hook| SessionEffect::RunHook(hook.key)).expect("a hook");
+    let hook = harness
+        .session
+        .hook_log
+        .pending
+        .last()
+        .map(|hook| SessionEffect::RunHook(hook.key))
+        .expect("a hook");
     harness.apply(shortage_of(&harness, &hook));
     assert!(!harness.has_effect(&hook) && !harness.session.is_closed());
     harness.advance_clock(1_000);

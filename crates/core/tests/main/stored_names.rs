@@ -9,6 +9,8 @@ use provost_core::{
 };
 use serde::Serialize;
 
+use crate::kit::{TestSession, spec};
+
 const LAUNCH: LaunchId = LaunchId { session: SessionId(uuid::Uuid::nil()), no: 2 };
 
 fn stored(value: impl Serialize) -> String {
@@ -118,4 +120,40 @@ fn work_location_has_top_and_branch() {
     let locations = places.each_ref().map(|work| (work.top(), work.branch()));
     let repo = Some("/repo");
     assert_eq!(locations, [(repo, Some("provost/x")), (repo, None), (repo, None), (None, None)]);
+}
+
+#[test]
+fn session_is_stored_flat() {
+    let session = TestSession::new(spec()).session;
+    let stored = serde_json::to_value(&session).expect("it can be stored");
+    let keys: Vec<&str> =
+        stored.as_object().expect("it is an object").keys().map(String::as_str).collect();
+    let mut known = [
+        "attempts",
+        "budget",
+        "conversation_deleted",
+        "facts",
+        "hooks",
+        "hooks_ended",
+        "hooks_fired",
+        "id",
+        "launches",
+        "limited",
+        "messages",
+        "opened",
+        "output_limit",
+        "progress",
+        "requests",
+        "setup",
+        "setup_for",
+        "spec",
+        "thread",
+        "turns",
+        "usage",
+        "warnings",
+        "work",
+        "work_for",
+    ];
+    known.sort_unstable();
+    assert_eq!(keys, known);
 }

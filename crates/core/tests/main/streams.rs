@@ -70,13 +70,13 @@ fn usage_adds_up_and_last_progress_wins() {
     let mut harness = TestSession::running(spec());
     harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
     harness.signal(StreamSignal::Ready { thread: None });
-    assert_eq!(harness.session.thread.as_deref(), Some("t"));
+    assert_eq!(harness.session.conversation.thread.as_deref(), Some("t"));
     for done in [1, 2] {
         harness.signal(StreamSignal::Usage(Usage { input: 10, output: 1 }));
         harness.signal(StreamSignal::Progress(Progress { done, total: 5 }));
     }
-    assert_eq!(harness.session.usage, Usage { input: 20, output: 2 });
-    assert_eq!(harness.session.progress, Some(Progress { done: 2, total: 5 }));
+    assert_eq!(harness.session.spending.usage, Usage { input: 20, output: 2 });
+    assert_eq!(harness.session.reported.progress, Some(Progress { done: 2, total: 5 }));
 }
 
 #[test]

@@ -11,8 +11,8 @@ use provost_core::{
 };
 
 use crate::{
+    input::kit::{WatchSignals as _, approval, pending_delivery, terminal_spec},
     kit::{TestSession, command_spec, question, spec},
-    watching::{WatchSignals as _, approval, pending_delivery, terminal_spec},
 };
 
 /// Longer than any window of silence.
@@ -121,7 +121,7 @@ fn nudged() -> TestSession {
     let launch = harness.launch();
     let heard_ms = harness.session.launch(launch).expect("it runs").stream.last_heard.mono_ms;
     harness.apply(SessionCommand::Silence { launch, heard_ms });
-    let nudge = harness.session.messages.last().expect("it is nudged");
+    let nudge = harness.session.input.messages.last().expect("it is nudged");
     assert_eq!((nudge.kind, &nudge.status), (AgentMessageKind::Nudge, &DeliveryStatus::Queued));
     harness
 }
@@ -157,8 +157,13 @@ fn nudge_is_dropped_when_agent_is_active_again() {
     harness.advance_clock(100);
     let heard_ms = harness.session.launch(launch).unwrap().stream.last_heard.mono_ms;
     harness.apply(SessionCommand::Silence { launch, heard_ms });
-    let waits =
-        harness.session.messages.iter().filter(|m| m.status == DeliveryStatus::Queued).count();
+    let waits = harness
+        .session
+        .input
+        .messages
+        .iter()
+        .filter(|m| m.status == DeliveryStatus::Queued)
+        .count();
     assert_eq!(waits, 1, "another silence is another occasion");
 }
 
@@ -175,7 +180,7 @@ fn nudge_in_delivery_is_not_dropped() {
     harness.signal(StreamSignal::Progress(provost_core::session::Progress { done: 1, total: 2 }));
     assert_eq!(dropped_nudge_reason(&harness), None);
     harness.signal(StreamSignal::InputWritten { key });
-    let nudge = harness.session.messages.last().unwrap();
+    let nudge = harness.session.input.messages.last().unwrap();
     assert!(matches!(nudge.status, DeliveryStatus::Delivered { .. }));
 }
 

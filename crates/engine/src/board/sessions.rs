@@ -86,9 +86,9 @@ impl BoardTransaction<'_> {
             self.update_slots(id, |queue| queue.slots_after_limit());
         }
         let draft = self.sessions.draft(id)?;
-        let released = draft.state.released_ms;
+        let released = draft.state.spending.released_ms;
         draft.advance(now, reached, actor);
-        if draft.state.released_ms != released {
+        if draft.state.spending.released_ms != released {
             self.update_slots(id, |queue| queue.slots_after_resume());
         }
         Some(Ok(events))

@@ -111,8 +111,8 @@ fn session_rows(past: &TeamHistory) -> Vec<HistoryRow> {
             "session of {}: {}, {} turns, {} tokens",
             one.name,
             session.state().as_str(),
-            session.turns,
-            session.usage.total()
+            session.spending.turns,
+            session.spending.usage.total()
         );
         Some(HistoryRow { what, ..opened.clone() })
     };

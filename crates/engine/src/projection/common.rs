@@ -52,7 +52,7 @@ pub(crate) fn is_unseen(session: &Session) -> bool {
 /// Lists the finished hooks in the order in which they finished, followed by the pending and
 /// running ones.
 pub(crate) fn hook_rows(session: &Session) -> Vec<HookRow> {
-    let ended = session.hooks_ended.iter().map(|hook| {
+    let ended = session.hook_log.ended.iter().map(|hook| {
         let output = SessionEffect::RunHook(hook.key).key();
         HookRow {
             result: hook_result(&hook.end).into(),
@@ -61,13 +61,15 @@ pub(crate) fn hook_rows(session: &Session) -> Vec<HookRow> {
             ..pending_hook_row(session, hook.key)
         }
     });
-    ended.chain(session.hooks.iter().map(|hook| pending_hook_row(session, hook.key))).collect()
+    ended
+        .chain(session.hook_log.pending.iter().map(|hook| pending_hook_row(session, hook.key)))
+        .collect()
 }
 
 /// Describes the command that prepares the worktree, if there is one.
 pub(crate) fn setup_row(session: &Session) -> Option<SetupRow> {
     let command = session.spec.setup.clone()?;
-    let (result, detail) = match &session.setup {
+    let (result, detail) = match &session.worktree.setup {
         SetupState::NotNeeded => return None,
         SetupState::Pending if session.attempt().is_decided() => (SetupResultName::NotRun, None),
         SetupState::Pending => (SetupResultName::Pending, None),

@@ -152,7 +152,7 @@ fn usage_by_task<'s>(
         tasks.map(|(plan, task)| (plan.id.clone(), task.usage)).collect();
     for (one, id) in run.live().filter_map(|one| Some((one, one.task.as_ref()?))) {
         let (Some(session), Some(sum)) = (look(one.id), used.get_mut(id)) else { continue };
-        sum.add(session.usage.since(one.counted.usage));
+        sum.add(session.spending.usage.since(one.counted.usage));
     }
     used
 }

@@ -101,12 +101,15 @@ fn budget_row<'s>(
 ) -> OverviewBudgetRow {
     let sessions = bound.iter().filter_map(|one| Some((one, look(one.session?)?)));
     let sessions = sessions.take(MAX_ITEMS).map(|(one, session)| {
-        let limits = session.budget;
+        let limits = session.spending.budget;
         MemberUseRow {
             member: one.name.clone(),
-            tokens: LimitUseRow { used: Some(session.usage.total()), limit: limits.tokens },
+            tokens: LimitUseRow {
+                used: Some(session.spending.usage.total()),
+                limit: limits.tokens,
+            },
             turns: LimitUseRow {
-                used: Some(session.turns.into()),
+                used: Some(session.spending.turns.into()),
                 limit: limits.turns.map(u64::from),
             },
         }
@@ -175,12 +178,13 @@ fn member_row(member: &TeamMember, session: Option<&Session>) -> OverviewMemberR
     OverviewMemberRow {
         state: judged.state.as_str().to_owned(),
         cause: judged.cause.map(|cause| cause.as_str().to_owned()),
-        turns: Some(session.turns),
-        tokens: Some(session.usage.total()),
+        turns: Some(session.spending.turns),
+        tokens: Some(session.spending.usage.total()),
         flags: judged.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
         open_requests: asks.collect(),
         says: claim.map(|says| clip_to(&visible(says), MAX_LONG_BYTES)),
         context: session
+            .conversation
             .context
             .map(|context| ContextUseRow { used: context.used, window: context.window }),
         ..row

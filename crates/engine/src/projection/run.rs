@@ -51,12 +51,12 @@ pub(crate) fn live_row<'s>(run: &Run, look: impl Fn(SessionId) -> Option<&'s Ses
     });
     let mut usage = run.usage;
     for (one, session) in run.live().filter_map(|one| Some((one, look(one.id)?))) {
-        usage.add(session.usage.since(one.counted.usage));
+        usage.add(session.spending.usage.since(one.counted.usage));
         // Once the run is stopped, answers no longer reach an agent.
         if run.attempt().stopped.is_none() {
             row.requests.extend(projection::session::request_rows(session));
         }
-        row.turns += session.turns.saturating_sub(one.counted.turns);
+        row.turns += session.spending.turns.saturating_sub(one.counted.turns);
     }
     row.cost = run.spec.prices.as_ref().map(|prices| cost_row(prices, usage));
     row.usage = UsageRow { input: usage.input, output: usage.output };

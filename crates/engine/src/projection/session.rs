@@ -49,7 +49,7 @@ pub fn row(session: &Session) -> SessionRow {
         role: spec.role.clone(),
         run: spec.run.map(|of| of.run.to_string()),
         project: spec.project.clone(),
-        cwd: match &session.work {
+        cwd: match &session.worktree.state {
             WorkState::Ready { cwd, .. } => cwd.clone(),
             WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => spec.cwd.clone(),
         },
@@ -80,31 +80,42 @@ pub fn row(session: &Session) -> SessionRow {
         commit: snapshot.map(|snapshot| snapshot.commit.0.clone()),
         requests: request_rows(session),
         communication: Some(communication_row(&Communication::for_session(session))),
-        thread: session.thread.as_deref().map(clip),
+        thread: session.conversation.thread.as_deref().map(clip),
         late_claims: newest(&attempt.late_claims).map(claim_row).collect(),
-        progress: session.progress.map(|progress| ProgressRow {
+        progress: session.reported.progress.map(|progress| ProgressRow {
             done: progress.done,
             total: progress.total,
             source: "agent".to_owned(),
         }),
-        usage: UsageRow { input: session.usage.input, output: session.usage.output },
+        usage: UsageRow {
+            input: session.spending.usage.input,
+            output: session.spending.usage.output,
+        },
         context: session
+            .conversation
             .context
             .map(|context| ContextRow { used: context.used, window: context.window }),
-        turns: session.turns,
-        budget: BudgetRow { tokens: session.budget.tokens, turns: session.budget.turns },
-        limited: if attempt.is_sealed() { None } else { session.limited.as_ref().map(limited_row) },
+        turns: session.spending.turns,
+        budget: BudgetRow {
+            tokens: session.spending.budget.tokens,
+            turns: session.spending.budget.turns,
+        },
+        limited: if attempt.is_sealed() {
+            None
+        } else {
+            session.spending.limited.as_ref().map(limited_row)
+        },
         screen: pane_command(session),
         retrying: if attempt.is_sealed() { None } else { session.retry_reason().map(clip) },
         attempt: attempt.no,
         instruction: attempt.instruction.as_deref().map(clip),
         setup: projection::common::setup_row(session),
         launches: newest(&session.launches).map(launch_row).collect(),
-        messages: newest(&session.messages).map(|one| message_row(session, one)).collect(),
-        facts: newest(&session.facts).map(fact_row).collect(),
+        messages: newest(&session.input.messages).map(|one| message_row(session, one)).collect(),
+        facts: newest(&session.reported.facts).map(fact_row).collect(),
         hooks: projection::common::hook_rows(session),
         warnings: newest(&spec.warnings)
-            .chain(newest(&session.warnings))
+            .chain(newest(&session.reported.warnings))
             .map(|warning| clip(warning))
             .chain(describe_caveats(&session.attempt().verifying.caveats))
             .chain(describe_uncommitted(session))
@@ -475,7 +486,7 @@ fn worktree_row(session: &Session) -> Option<WorktreeRow> {
         WorkLocation::Worktree { path, branch, .. } => Some(WorktreeRow {
             path: path.clone(),
             branch: branch.clone(),
-            removed: session.work == WorkState::Removed,
+            removed: session.worktree.state == WorkState::Removed,
         }),
         WorkLocation::Plain | WorkLocation::InPlace { .. } | WorkLocation::Detached { .. } => None,
     }

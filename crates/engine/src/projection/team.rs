@@ -128,7 +128,7 @@ pub(crate) fn worker_tokens<'s>(
 ) -> Option<u64> {
     let sessions =
         task.bound(MemberRole::Worker).filter_map(|worker| worker.session).filter_map(look);
-    let used: Vec<u64> = sessions.map(|session| session.usage.total()).collect();
+    let used: Vec<u64> = sessions.map(|session| session.spending.usage.total()).collect();
     (!used.is_empty()).then(|| used.iter().sum())
 }
 

@@ -36,7 +36,7 @@ pub(super) fn encode_message(
     });
     let interface = &session.spec.agent.interface;
     let adapter = adapters.get(interface).ok()?;
-    let (thread, key) = (session.thread.as_deref(), &*message.write_key());
+    let (thread, key) = (session.conversation.thread.as_deref(), &*message.write_key());
     if message.kind == AgentMessageKind::Interrupt {
         let turn = session.launch(launch).and_then(|launch| launch.turn());
         let interrupt = AgentInput::Interrupt { key, thread, turn };

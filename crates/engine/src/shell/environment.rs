@@ -63,7 +63,9 @@ impl DaemonEnvironment {
         for name in &session.spec.agent.own_env {
             all.extend(self.get(name).map(|value| (name.clone(), value.to_owned())));
         }
-        all.extend(session.thread.clone().map(|thread| ("PROVOST_THREAD".to_owned(), thread)));
+        all.extend(
+            session.conversation.thread.clone().map(|thread| ("PROVOST_THREAD".to_owned(), thread)),
+        );
         debug_assert!(launch.session == session.id);
         all.into_iter().collect()
     }

@@ -126,7 +126,7 @@ fn agent_time_zone(session: &Session) -> Option<TimeZone> {
 }
 
 fn working_directory(session: &Session) -> PathBuf {
-    match &session.work {
+    match &session.worktree.state {
         WorkState::Ready { cwd, .. } => cwd.into(),
         WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => {
             PathBuf::from(&session.spec.cwd)
@@ -208,7 +208,7 @@ impl Follower {
             implausible: false,
             caught_up: false,
             disk_full: recorded.disk_full.is_some(),
-            coalescer: SignalCoalescer::new(session.budget.tokens.is_some()),
+            coalescer: SignalCoalescer::new(session.spending.budget.tokens.is_some()),
             drop_box_watch: drop_box::DropBoxWatch::default(),
             printed_ms: 0,
         })

@@ -39,7 +39,7 @@ impl HookJob {
         key: HookKey,
         environment: &DaemonEnvironment,
     ) -> Option<HookJob> {
-        let hook = session.hooks.iter().find(|hook| hook.key == key)?;
+        let hook = session.hook_log.pending.iter().find(|hook| hook.key == key)?;
         let spec = session.spec.hooks.get(&key.event)?.clone();
         Some(HookJob {
             spec,

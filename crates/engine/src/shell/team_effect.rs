@@ -63,7 +63,7 @@ impl CheckedWork {
 
     fn cwd(&self) -> &str {
         match self {
-            CheckedWork::Worker(worker) => match &worker.work {
+            CheckedWork::Worker(worker) => match &worker.worktree.state {
                 WorkState::Ready { cwd, .. } => cwd,
                 WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => {
                     &worker.spec.cwd

@@ -100,7 +100,7 @@ pub(crate) fn commit_work(
             WorktreeLocation { top, path, branch },
         ),
     };
-    let base = match &session.work {
+    let base = match &session.worktree.state {
         WorkState::Ready { base, .. } => base.as_ref(),
         WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => None,
     };

@@ -158,10 +158,10 @@ impl Sim {
 
     /// Every pending hook ran, once under its key.
     fn hooks_ran(&self, session: &Session) -> Result<(), BrokenLaw> {
-        if let Some(hook) = session.hooks.first() {
+        if let Some(hook) = session.hook_log.pending.first() {
             return Err(format!("the hook {} is still pending", hook.key.event));
         }
-        let fired = session.hooks_fired.iter().map(|(event, no)| (event.to_string(), *no));
+        let fired = session.hook_log.fired.iter().map(|(event, no)| (event.to_string(), *no));
         self.all_ran(session.id, fired)
     }
 

@@ -86,7 +86,7 @@ impl Sim {
                 self.check(key, &session, *attempt, *index)?
             }
             SessionEffect::RunHook(hook) => {
-                let pending = session.hooks.iter().find(|one| one.key == *hook);
+                let pending = session.hook_log.pending.iter().find(|one| one.key == *hook);
                 let what =
                     pending.map_or(String::new(), |o| format!("{:?} {}", o.state, o.attempt));
                 self.ran(key, &what)?.map(|uncertain| {

@@ -43,7 +43,7 @@ impl Sim {
     pub(super) fn text_of(&self, session: SessionId, key: &str) -> String {
         let session =
             if key.starts_with("team-") { self.engine.board.session(session) } else { None };
-        let mut sent = session.into_iter().flat_map(|session| &session.messages);
+        let mut sent = session.into_iter().flat_map(|session| &session.input.messages);
         let named =
             sent.find(|message| message.write_key() == key || enter_retry_key(&message.key) == key);
         named.map_or_else(|| USER_TEXT.to_owned(), |message| message.text.clone())

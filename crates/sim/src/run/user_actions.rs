@@ -51,7 +51,7 @@ impl Sim {
                 }
             }
             UserAction::RaiseBudget => {
-                let tokens = session.budget.tokens.map(|tokens| tokens + 20);
+                let tokens = session.spending.budget.tokens.map(|tokens| tokens + 20);
                 SessionCommand::RaiseBudget { tokens, turns: Some(100) }
             }
             UserAction::RaiseLimit => {
@@ -69,8 +69,8 @@ impl Sim {
                 None => return,
             },
             UserAction::CollectGarbage => match session.is_closed() {
-                true if session.work != WorkState::Removed => SessionCommand::WorkRemoved,
-                true if !session.conversation_deleted => SessionCommand::ConversationRemoved,
+                true if session.worktree.state != WorkState::Removed => SessionCommand::WorkRemoved,
+                true if !session.conversation.deleted => SessionCommand::ConversationRemoved,
                 true | false => return,
             },
         };

@@ -52,7 +52,7 @@ pub(super) fn keys_reach_their_target(
             SessionEffect::PressAgain { launch, message } => (launch, message, true),
             _ => continue,
         };
-        let message = session.messages.iter().find(|message| message.key == *key);
+        let message = session.input.messages.iter().find(|message| message.key == *key);
         let (Some(launch), Some(message)) = (session.launch(*launch), message) else {
             return Err(format!("{key} is typed without a running launch"));
         };
@@ -66,7 +66,7 @@ pub(super) fn keys_reach_their_target(
                 let waits = |m: &AgentMessage| {
                     m.status == DeliveryStatus::Queued && m.request == Some(request.id)
                 };
-                request.status != RequestStatus::Open && !session.messages.iter().any(waits)
+                request.status != RequestStatus::Open && !session.input.messages.iter().any(waits)
             };
             law!(
                 asked.is_some_and(|request| request.status == RequestStatus::Answered),
@@ -98,7 +98,7 @@ pub(super) fn typed_input_settles(
     let typed = |m: &&AgentMessage| m.status == DeliveryStatus::Queued && m.typed.is_some();
     let running = |launch: &&Launch| matches!(launch.phase, LaunchPhase::Running { .. });
     let Some(launch) = session.launches.last().filter(running) else { return Ok(()) };
-    for message in session.messages.iter().filter(typed) {
+    for message in session.input.messages.iter().filter(typed) {
         let pressed =
             effects.iter().any(|effect| matches!(effect, SessionEffect::PressAgain { .. }));
         // A message on the command line waits for the user to pass startup dialogs.
@@ -119,9 +119,10 @@ pub(super) fn messages_settle_once(
 ) -> Result<(), BrokenLaw> {
     let refused =
         |key: &str| matches!(event, Event::Input(InputEvent::MessageRefused(e)) if e.key == key);
-    let keys: BTreeSet<&str> = after.messages.iter().map(|message| message.key.as_str()).collect();
-    law!(keys.len() == after.messages.len(), "two messages share a key");
-    for (was, is) in before.messages.iter().zip(&after.messages) {
+    let keys: BTreeSet<&str> =
+        after.input.messages.iter().map(|message| message.key.as_str()).collect();
+    law!(keys.len() == after.input.messages.len(), "two messages share a key");
+    for (was, is) in before.input.messages.iter().zip(&after.input.messages) {
         law!(was.key == is.key, "a message was lost from the record");
         law!(
             was.status == DeliveryStatus::Queued || was.status == is.status || refused(&was.key),

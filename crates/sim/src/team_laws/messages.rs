@@ -265,13 +265,18 @@ impl TeamWatch {
             DeliveryMode::Push { session, key, turns } => {
                 let session = look(*session);
                 let sent = session.and_then(|session| {
-                    session.messages.iter().find(|sent| sent.key == *key).map(|sent| &sent.status)
+                    session
+                        .input
+                        .messages
+                        .iter()
+                        .find(|sent| sent.key == *key)
+                        .map(|sent| &sent.status)
                 });
                 let never_had = match sent {
                     Some(DeliveryStatus::Undeliverable { .. }) => true,
                     Some(DeliveryStatus::Delivered { launch }) => session.is_some_and(|session| {
                         let launch = session.launch(*launch);
-                        launch.is_some_and(Launch::has_ended) && session.turns == *turns
+                        launch.is_some_and(Launch::has_ended) && session.spending.turns == *turns
                     }),
                     Some(DeliveryStatus::Queued) | None => false,
                 };

@@ -94,9 +94,9 @@ impl TeamWatch {
         let alive = session.current_launch().is_some_and(Launch::may_be_running);
         let settles = session.state().is_terminal() && !session.attempt().is_sealed();
         let under_way = u32::from(alive);
-        let turns = sent.turns_ended <= session.turns
-            && (settles || sent.turns_ended + under_way >= session.turns);
-        law!(turns, "{} turns of {name}: sent {sent:?}", session.turns);
+        let turns = sent.turns_ended <= session.spending.turns
+            && (settles || sent.turns_ended + under_way >= session.spending.turns);
+        law!(turns, "{} turns of {name}: sent {sent:?}", session.spending.turns);
         Ok(())
     }
 }

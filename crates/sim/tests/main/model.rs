@@ -373,7 +373,7 @@ fn user_commands(session: &Session) -> Vec<SessionCommand> {
         revision,
         reply: RequestReply::Text(String::new()),
     });
-    let key = format!("send-{}", session.messages.len());
+    let key = format!("send-{}", session.input.messages.len());
     let mut all = vec![
         SessionCommand::Cancel { because: because.clone() },
         SessionCommand::Stop,

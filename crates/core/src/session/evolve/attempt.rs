@@ -65,14 +65,14 @@ impl Session {
     pub(super) fn apply_worktree(&mut self, event: &WorktreeEvent) {
         match event {
             WorktreeEvent::WorkPrepared(e) => {
-                self.work = WorkState::Ready { cwd: e.cwd.clone(), base: e.base.clone() };
+                self.worktree.state = WorkState::Ready { cwd: e.cwd.clone(), base: e.base.clone() };
             }
             WorktreeEvent::WorkFailed(e) => {
-                self.work = WorkState::Failed { reason: e.reason.clone() }
+                self.worktree.state = WorkState::Failed { reason: e.reason.clone() }
             }
-            WorktreeEvent::WorkRemoved(_) => self.work = WorkState::Removed,
+            WorktreeEvent::WorkRemoved(_) => self.worktree.state = WorkState::Removed,
             WorktreeEvent::SetupFinished(e) => {
-                self.setup = match &e.failure {
+                self.worktree.setup = match &e.failure {
                     None => SetupState::Done,
                     Some(reason) => SetupState::Failed { reason: reason.clone() },
                 };
@@ -96,8 +96,8 @@ impl Session {
     fn open_attempt(&mut self, no: u32, instruction: Option<String>, at: Moment) {
         self.attempts.push(Attempt::open(no, instruction, at));
         self.retry_worktree(no);
-        (self.handing_over, self.limited, self.dismissed) = (None, None, None);
-        self.reacted.iter_mut().for_each(|reacted| reacted.total = 0);
+        (self.reactions.handing_over, self.spending.limited, self.dismissed) = (None, None, None);
+        self.reactions.states.iter_mut().for_each(|reacted| reacted.total = 0);
         self.queue_instruction();
         // A process that is being stopped receives no new instruction. The next launch waits until
         // it has exited.
@@ -111,12 +111,12 @@ impl Session {
     /// Prepares a failed worktree or setup again for the next attempt, because the user may have
     /// fixed the cause.
     fn retry_worktree(&mut self, attempt: u32) {
-        if matches!(self.work, WorkState::Failed { .. }) {
-            (self.work, self.work_for) = (WorkState::Pending, attempt);
+        if matches!(self.worktree.state, WorkState::Failed { .. }) {
+            (self.worktree.state, self.worktree.attempt) = (WorkState::Pending, attempt);
         }
-        match self.setup {
+        match self.worktree.setup {
             SetupState::Pending | SetupState::Failed { .. } => {
-                (self.setup, self.setup_for) = (SetupState::Pending, attempt);
+                (self.worktree.setup, self.worktree.setup_attempt) = (SetupState::Pending, attempt);
             }
             SetupState::NotNeeded | SetupState::Done => {}
         }
@@ -133,7 +133,7 @@ impl Session {
         self.spec.task = Some(assignment.task.clone());
         self.spec.checks = assignment.checks.clone();
         self.spec.check_terms.agent_checks = assignment.agent_checks.clone();
-        if let WorkState::Ready { base, .. } = &mut self.work {
+        if let WorkState::Ready { base, .. } = &mut self.worktree.state {
             *base = assignment.base.clone().or(base.take());
         }
     }

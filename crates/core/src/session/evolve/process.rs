@@ -119,7 +119,7 @@ impl Session {
         let asks = self.open_requests().any(|r| r.asked.kind != RequestKind::Approval);
         let instruction = self.attempt().instruction.as_deref();
         let instruction = died.stream.turn_input.as_deref().or(instruction).unwrap_or_default();
-        (self.messages.iter().any(heard) && !asks)
+        (self.input.messages.iter().any(heard) && !asks)
             .then(|| crate::prompt::continuation(&died.phase, instruction))
     }
 

@@ -42,7 +42,11 @@ impl Session {
                 }
                 if e.status == ReportStatus::Applied {
                     let value = shortened(&e.value, MAX_TEXT_KEPT);
-                    push_bounded(&mut self.facts, Fact { kind: e.fact, value, at }, MAX_FACTS_KEPT);
+                    push_bounded(
+                        &mut self.reported.facts,
+                        Fact { kind: e.fact, value, at },
+                        MAX_FACTS_KEPT,
+                    );
                 }
             }
             ReportEvent::ResultReported(e) => {
@@ -58,7 +62,7 @@ impl Session {
                     self.count_report(e.launch, 0);
                 }
                 self.record_heard(e.launch, at, e.cursor.unwrap_or_default());
-                self.progress = Some(e.progress);
+                self.reported.progress = Some(e.progress);
             }
             ReportEvent::ReportsRefused(e) => {
                 self.update_launch(e.launch, |launch| launch.reports.refused = true);

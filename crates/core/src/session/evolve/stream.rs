@@ -17,7 +17,7 @@ impl Session {
         match event {
             StreamEvent::StreamReady(e) => {
                 self.record_heard(e.launch, at, e.cursor);
-                self.thread = e.thread.clone().or(self.thread.take());
+                self.conversation.thread = e.thread.clone().or(self.conversation.thread.take());
                 self.update_launch(e.launch, |launch| launch.stream.ready = true);
             }
             StreamEvent::StreamRefused(e) => {
@@ -60,7 +60,7 @@ impl Session {
             }
             StreamEvent::AgentWarned(e) => {
                 self.record_heard(e.launch, at, e.cursor);
-                self.warnings.push(e.text.clone());
+                self.reported.warnings.push(e.text.clone());
             }
             StreamEvent::OutputOversized(e) => {
                 self.record_heard(e.launch, at, e.cursor);
@@ -113,23 +113,26 @@ impl Session {
     pub(super) fn apply_conversation(&mut self, at: Moment, event: &ConversationEvent) {
         match event {
             ConversationEvent::ThreadSwitched(e) => self.switch_thread(e, at),
-            ConversationEvent::ThreadRestarted(_) => (self.thread, self.context) = (None, None),
+            ConversationEvent::ThreadRestarted(_) => {
+                (self.conversation.thread, self.conversation.context) = (None, None)
+            }
             ConversationEvent::ContextReported(e) => {
                 self.record_heard(e.launch, at, e.cursor);
-                self.context = Some(e.context);
+                self.conversation.context = Some(e.context);
             }
             ConversationEvent::ContextCompacted(e) => {
                 self.record_heard(e.launch, at, e.cursor);
                 // The usage after the compaction has not been reported yet.
-                self.context = None;
-                self.compactions = self.compactions.saturating_add(1);
-                self.compacting = self.compacting.filter(|asked| asked.turn);
+                self.conversation.context = None;
+                self.conversation.compactions = self.conversation.compactions.saturating_add(1);
+                self.conversation.compacting =
+                    self.conversation.compacting.filter(|asked| asked.turn);
             }
             ConversationEvent::CompactionFailed(e) => {
                 self.advance_cursor(Some(e.launch), e.cursor, at);
-                self.compacting = None;
+                self.conversation.compacting = None;
             }
-            ConversationEvent::ConversationDeleted(_) => self.conversation_deleted = true,
+            ConversationEvent::ConversationDeleted(_) => self.conversation.deleted = true,
         }
     }
 
@@ -138,20 +141,21 @@ impl Session {
         match event {
             BudgetEvent::UsageReported(e) => {
                 self.record_heard(e.launch, at, e.cursor);
-                self.usage.add(e.usage);
+                self.spending.usage.add(e.usage);
             }
             BudgetEvent::BudgetRaised(e) => {
-                self.budget.tokens = e.tokens.or(self.budget.tokens);
-                self.budget.turns = e.turns.or(self.budget.turns);
+                self.spending.budget.tokens = e.tokens.or(self.spending.budget.tokens);
+                self.spending.budget.turns = e.turns.or(self.spending.budget.turns);
             }
             BudgetEvent::LimitSlot(e) => {
-                if let Some(limited) = &mut self.limited {
+                if let Some(limited) = &mut self.spending.limited {
                     limited.until_mono_ms = rules().resume_time(limited.until_mono_ms, e.at_ms);
                 }
             }
             BudgetEvent::LimitLifted(_) => {
-                self.released_ms = Some(at.mono_ms);
-                let detail = self.limited.take().map(|limited| limited.detail).unwrap_or_default();
+                self.spending.released_ms = Some(at.mono_ms);
+                let detail =
+                    self.spending.limited.take().map(|limited| limited.detail).unwrap_or_default();
                 let text = format!("{}\n\n{detail}", crate::prompt::LIMIT_LIFTED);
                 let (no, waits) = (self.attempt().no, self.attempt().limit_waits);
                 self.queue(

@@ -1,24 +1,24 @@
 //! Applies the end of a turn: its result, its error, or the usage limit that ended it.
 
-use super::super::{
-    attempt::{Claim, ClaimSource},
-    control::Compaction,
-    event::TurnEnded,
-    launch::TurnEnd,
-    state::{DeliveryStatus, LimitWait, Session},
-};
 use crate::{
     ids::{LaunchId, text_jitter_ms},
     lifecycle::ClaimKind,
+    session::{
+        attempt::{Claim, ClaimSource},
+        event::TurnEnded,
+        input::Compaction,
+        launch::TurnEnd,
+        state::{DeliveryStatus, LimitWait, Session},
+    },
     time::Moment,
 };
 
 impl Session {
     pub(super) fn end_turn(&mut self, e: &TurnEnded, at: Moment) {
         self.record_heard(e.launch, at, e.cursor);
-        self.usage.add(e.usage.unwrap_or_default());
+        self.spending.usage.add(e.usage.unwrap_or_default());
         // Messages that could not be typed before can now be retried.
-        self.messages.iter_mut().for_each(|message| {
+        self.input.messages.iter_mut().for_each(|message| {
             message.unconfirmed_reason = None;
             if message.status != DeliveryStatus::Queued {
                 message.text.clear();
@@ -36,7 +36,7 @@ impl Session {
         // The result of a compaction is not a result of the work. A turn that was already open
         // before the compaction is not part of it.
         let own = |asked: &Compaction| asked.launch == e.launch && asked.turn;
-        let compacted = self.compacting.take_if(|asked| own(asked)).is_some();
+        let compacted = self.conversation.compacting.take_if(|asked| own(asked)).is_some();
         if !current || compacted || self.attempt().is_sealed() {
             return;
         }
@@ -83,7 +83,8 @@ impl Session {
         };
         let until_mono_ms = at.mono_ms.saturating_add(wait).saturating_add(jitter);
         self.attempt_mut().limit_waits += 1;
-        self.limited = Some(LimitWait { detail: detail.to_owned(), since: at, until_mono_ms });
+        self.spending.limited =
+            Some(LimitWait { detail: detail.to_owned(), since: at, until_mono_ms });
         self.expect_turn(at);
     }
 }

@@ -44,8 +44,8 @@ fn raised_budget_reaches_all_live_sessions() {
     let mut harness = harness(100);
     harness.focus_task("a").start().use_tokens(60).focus_task("b").start().use_tokens(30);
     harness.apply(RunCommand::RaiseBudget { tokens: Some(200), turns: None });
-    assert_eq!(harness.session(1).budget.tokens, Some(170), "less what the other used");
-    assert_eq!(harness.session(2).budget.tokens, Some(140));
+    assert_eq!(harness.session(1).spending.budget.tokens, Some(170), "less what the other used");
+    assert_eq!(harness.session(2).spending.budget.tokens, Some(140));
     harness.focus_task("a").signal(StreamSignal::TurnStarted { turn: None }).use_tokens(109);
     assert_eq!(harness.state(1), State::Working);
     harness.use_tokens(1);
@@ -58,8 +58,8 @@ fn turns_of_other_sessions_count() {
     let mut harness = TestRun::open(RunSpec { budget, ..planned_spec(&[("a", &[]), ("b", &[])]) });
     harness.focus_task("a").start().run_turns(2).focus_task("b").start().run_turns(1);
     harness.apply(RunCommand::RaiseBudget { tokens: None, turns: Some(20) });
-    assert_eq!(harness.session(1).budget.turns, Some(19), "less the one of the other");
-    assert_eq!(harness.session(2).budget.turns, Some(18), "less the two of the other");
+    assert_eq!(harness.session(1).spending.budget.turns, Some(19), "less the one of the other");
+    assert_eq!(harness.session(2).spending.budget.turns, Some(18), "less the two of the other");
 }
 
 #[test]

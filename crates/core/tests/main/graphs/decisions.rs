@@ -59,7 +59,7 @@ fn r21_decision_answers_same_question_of_live_tasks() {
 /// Returns the texts of the decision messages that a task's session got.
 fn decision_messages(harness: &TestRun, name: &str) -> Vec<String> {
     let session = &harness.sessions[&harness.task(name).session().expect("the task has a session")];
-    let messages = session.messages.iter().filter(|one| one.key.starts_with("decision-"));
+    let messages = session.input.messages.iter().filter(|one| one.key.starts_with("decision-"));
     messages.map(|one| one.text.clone()).collect()
 }
 

@@ -129,7 +129,7 @@ fn plan_faults_go_to_new_agent_if_not_resumable() {
         plan_json_result(&json!({"tasks": []})),
     );
     // The worktree is removed before the run can resume the session.
-    harness.sessions.get_mut(&first).unwrap().work = session::WorkState::Removed;
+    harness.sessions.get_mut(&first).unwrap().worktree.state = session::WorkState::Removed;
     harness.end_session(first);
     assert_ne!(harness.live_session(), first);
     let asked = harness.instruction();

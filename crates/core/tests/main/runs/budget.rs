@@ -27,9 +27,9 @@ fn raise(harness: &mut TestRun, tokens: u64) {
 fn session_gets_the_remaining_budget() {
     let budget = Budget { tokens: Some(100), turns: Some(9) };
     let mut harness = TestRun::open(RunSpec { budget, ..triaged_spec() });
-    assert_eq!(harness.session(1).budget, budget);
+    assert_eq!(harness.session(1).spending.budget, budget);
     harness.start().use_tokens(30).finish_session("old", Some(triage_result("it")));
-    assert_eq!(harness.session(2).budget, Budget { tokens: Some(70), turns: Some(8) });
+    assert_eq!(harness.session(2).spending.budget, Budget { tokens: Some(70), turns: Some(8) });
     harness.start().use_tokens(20).finish_work("new");
     assert_eq!((harness.run.usage.total(), harness.run.turns), (50, 2));
     let end = harness.run.sessions[1].end.as_ref().unwrap();
@@ -115,7 +115,7 @@ fn raised_budget_reaches_live_session() {
     let mut harness = TestRun::open(RunSpec { budget, ..triaged_spec() });
     harness.start().use_tokens(30).finish_session("old", Some(triage_result("it")));
     harness.apply(RunCommand::RaiseBudget { tokens: Some(150), turns: Some(8) });
-    assert_eq!(harness.session(2).budget, Budget { tokens: Some(120), turns: Some(7) });
+    assert_eq!(harness.session(2).spending.budget, Budget { tokens: Some(120), turns: Some(7) });
     assert_eq!(harness.run.budget, Budget { tokens: Some(150), turns: Some(8) });
 }
 
@@ -151,7 +151,7 @@ fn raised_budget_resumes_same_conversation() {
     raise(&mut harness, 200);
     harness.apply(RunCommand::Resume);
     assert_eq!(harness.live_session(), id, "it is the same conversation");
-    assert_eq!(harness.session(1).budget.tokens, Some(200));
+    assert_eq!(harness.session(1).spending.budget.tokens, Some(200));
     harness.start().use_tokens(30).finish_work("new");
     assert_eq!(harness.run.usage.total(), 150, "nothing is counted twice");
     assert_eq!(harness.run.sessions[0].counted.usage.total(), 150);
@@ -171,7 +171,11 @@ fn resumed_session_budget_includes_counted_turns() {
         .apply(RunCommand::RaiseBudget { tokens: Some(200), turns: Some(9) })
         .apply(RunCommand::Resume);
     assert_eq!((harness.live_session(), harness.run.turns), (id, 1));
-    assert_eq!(harness.session(1).budget.turns, Some(9), "eight are left, and one it took before");
+    assert_eq!(
+        harness.session(1).spending.budget.turns,
+        Some(9),
+        "eight are left, and one it took before"
+    );
 }
 
 #[test]
@@ -188,7 +192,11 @@ fn resumed_session_excludes_usage_of_others() {
         .open_pull_request("new")
         .see_pull(PullRequestChecks::Passed, &[comment("r1", "mend it")]);
     assert_eq!(harness.live_session(), harness.run.id.session(1));
-    assert_eq!(harness.session(1).budget.tokens, Some(100), "its own budget would let it use 50");
+    assert_eq!(
+        harness.session(1).spending.budget.tokens,
+        Some(100),
+        "its own budget would let it use 50"
+    );
     let id = harness.live_session();
     harness.start().signal(StreamSignal::TurnStarted { turn: None }).use_tokens(9);
     assert_eq!(harness.state(1), State::Working);
@@ -227,5 +235,5 @@ fn run_without_budget_is_unlimited() {
     let mut harness = TestRun::open(run_spec());
     harness.start().use_tokens(1 << 40).finish_work("new");
     assert_eq!(harness.run.stage, RunStage::Land);
-    assert_eq!(harness.session(1).budget, Budget::default());
+    assert_eq!(harness.session(1).spending.budget, Budget::default());
 }

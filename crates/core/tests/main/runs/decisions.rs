@@ -65,7 +65,7 @@ fn repeated_question_is_answered_automatically() {
     let request = &harness.session(2).requests[0];
     assert_eq!(request.status, RequestStatus::Answered);
     assert_eq!(
-        harness.session(2).messages.last().unwrap().reply,
+        harness.session(2).input.messages.last().unwrap().reply,
         Some(answers(&[("scope", "yes")]))
     );
     assert_eq!(harness.run.decisions.len(), 1);
@@ -223,7 +223,7 @@ fn preset_answer_outside_options_is_not_used() {
     harness.start().signal(StreamSignal::RequestOpened(asked));
     assert_eq!(harness.hooks(), ["run.opened", "run.question"]);
     harness.apply(RunCommand::RaiseBudget { tokens: Some(200), turns: None });
-    let budget = harness.session(1).budget.tokens;
+    let budget = harness.session(1).spending.budget.tokens;
     assert_eq!(budget, Some(200), "the rest continues meanwhile");
     harness.answer(answers(&[("scope", "user")]));
     assert_eq!(harness.run.decisions.len(), 1);

@@ -3,6 +3,7 @@
 mod budget;
 mod cancel;
 mod decisions;
+mod fixtures;
 pub(crate) mod kit;
 mod landing;
 mod prompts;

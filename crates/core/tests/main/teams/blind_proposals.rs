@@ -172,7 +172,8 @@ fn failed_reviewer_session_means_stop() {
     let no = messages_to(&team, "eye")[0].no;
     assert_eq!(team.message_status(no).as_str(), "offered");
     harness.session = team.sessions[&harness.session.id].clone();
-    let queued: Vec<String> = harness.session.messages.iter().map(|one| one.key.clone()).collect();
+    let queued: Vec<String> =
+        harness.session.input.messages.iter().map(|one| one.key.clone()).collect();
     for key in queued {
         harness.signal(StreamSignal::InputWritten { key });
     }

@@ -46,7 +46,7 @@ fn clean_up_events(team: &TestTeam) -> Vec<&Event> {
 }
 
 fn queued(harness: &TestSession) -> Vec<(String, String)> {
-    let queued = harness.session.messages.iter().filter(|one| !one.text.is_empty());
+    let queued = harness.session.input.messages.iter().filter(|one| !one.text.is_empty());
     queued.map(|one| (one.key.clone(), one.text.clone())).collect()
 }
 
@@ -57,7 +57,7 @@ fn compaction_precedes_the_continuation() {
     sync(&mut team, &mut harness);
     assert_eq!(clean_up_events(&team).len(), 1, "once");
     assert_eq!(team.message_status(no).as_str(), "stored", "it waits for that");
-    let key = harness.session.messages.last().expect("it is asked for").key.clone();
+    let key = harness.session.input.messages.last().expect("it is asked for").key.clone();
     assert!(harness.session.is_compacting());
     harness.signal(StreamSignal::InputWritten { key });
     sync(&mut team, &mut harness);
@@ -65,7 +65,7 @@ fn compaction_precedes_the_continuation() {
     harness.signal(StreamSignal::Compacted);
     sync(&mut team, &mut harness);
     assert_eq!(team.message_status(no).as_str(), "offered");
-    assert_eq!((clean_up_events(&team).len(), harness.session.compactions), (1, 1));
+    assert_eq!((clean_up_events(&team).len(), harness.session.conversation.compactions), (1, 1));
 }
 
 /// A worker claims completion of each iteration: its work is sealed, but its conversation remains.
@@ -79,7 +79,7 @@ fn compaction_works_after_sealed_work() {
         panic!("it is asked for")
     };
     assert_eq!(asked.skipped, None);
-    let key = harness.session.messages.last().expect("it is asked for").key.clone();
+    let key = harness.session.input.messages.last().expect("it is asked for").key.clone();
     let deliver = SessionEffect::Deliver { launch: harness.launch(), message: key.clone() };
     assert!(harness.has_effect(&deliver), "{:?}", harness.session.effects());
     harness.signal(StreamSignal::InputWritten { key });
@@ -89,7 +89,7 @@ fn compaction_works_after_sealed_work() {
     harness.signal(StreamSignal::Compacted).signal(TURN_ENDED_OK);
     sync(&mut team, &mut harness);
     assert_eq!((team.message_status(no).as_str(), harness.session.attempt().no), ("offered", 2));
-    assert_eq!((clean_up_events(&team).len(), harness.session.compactions), (1, 1));
+    assert_eq!((clean_up_events(&team).len(), harness.session.conversation.compactions), (1, 1));
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn compaction_after_work_times_out() {
     let (mut team, mut harness, no) = with_pending_iteration(CleanUp::Compact);
     harness.claim(provost_core::lifecycle::ClaimKind::Completed).settle();
     sync(&mut team, &mut harness);
-    let key = harness.session.messages.last().expect("it is asked for").key.clone();
+    let key = harness.session.input.messages.last().expect("it is asked for").key.clone();
     harness.signal(StreamSignal::InputWritten { key });
     harness.signal(StreamSignal::TurnStarted { turn: None });
     harness.settle();
@@ -113,7 +113,7 @@ fn new_thread_starts_with_worker_onboarding() {
     let (mut team, mut harness, no) = with_pending_iteration(CleanUp::NewThread);
     sync(&mut team, &mut harness);
     assert_eq!(clean_up_events(&team).len(), 1);
-    assert_eq!(harness.session.thread, None, "it has no conversation to continue");
+    assert_eq!(harness.session.conversation.thread, None, "it has no conversation to continue");
     assert_eq!(harness.session.attempt().no, 2);
     let stopped = harness.session.launches[0].stop.is_some();
     assert!(stopped, "another process begins it");
@@ -163,7 +163,7 @@ fn loop_out_of_budget_ends_and_notifies_requester() {
     let (mut team, mut harness, no) = with_pending_iteration(CleanUp::Keep);
     let looped = team.task.loop_state.as_mut().expect("a loop runs");
     looped.template.tokens = Some(10);
-    harness.session.budget = Budget::default();
+    harness.session.spending.budget = Budget::default();
     harness.signal(StreamSignal::Usage(Usage { input: 9, output: 1 }));
     sync(&mut team, &mut harness);
     sync(&mut team, &mut harness);
@@ -179,7 +179,7 @@ fn loop_out_of_budget_ends_and_notifies_requester() {
 fn refused_compaction_is_recorded_as_skipped() {
     let (mut team, mut harness, no) = with_pending_iteration(CleanUp::Compact);
     sync(&mut team, &mut harness);
-    let key = harness.session.messages.last().expect("it is asked for").key.clone();
+    let key = harness.session.input.messages.last().expect("it is asked for").key.clone();
     harness.signal(StreamSignal::InputWritten { key });
     sync(&mut team, &mut harness);
     let looped = team.task.loop_state.as_ref().expect("a loop runs");
@@ -196,5 +196,5 @@ fn refused_compaction_is_recorded_as_skipped() {
     assert_eq!((&first.skipped, then.message), (&None, no));
     assert!(then.skipped.is_some(), "{then:?}");
     assert_eq!(team.message_status(no).as_str(), "offered");
-    assert_eq!(harness.session.compactions, 0);
+    assert_eq!(harness.session.conversation.compactions, 0);
 }

@@ -64,7 +64,8 @@ fn message_is_pushed_only_between_turns() {
         panic!("a push")
     };
     assert_eq!(*session, harness.session.id);
-    let sent = harness.session.messages.iter().find(|sent| sent.key == *key).expect("it is queued");
+    let sent =
+        harness.session.input.messages.iter().find(|sent| sent.key == *key).expect("it is queued");
     assert!(sent.text.contains("the text of a"), "{}", sent.text);
 }
 
@@ -117,6 +118,7 @@ fn d5_pushed_message_is_consumed_and_not_pulled() {
     };
     let unsent: Vec<String> = harness
         .session
+        .input
         .messages
         .iter()
         .filter(|sent| sent.status == DeliveryStatus::Queued)
@@ -125,7 +127,7 @@ fn d5_pushed_message_is_consumed_and_not_pulled() {
     for key in unsent {
         harness.signal(StreamSignal::InputWritten { key });
     }
-    assert!(harness.session.messages.iter().any(|sent| sent.key == key));
+    assert!(harness.session.input.messages.iter().any(|sent| sent.key == key));
     harness.signal(StreamSignal::TurnStarted { turn: None });
     sync(&mut team, &mut harness);
     assert_eq!(
@@ -183,7 +185,7 @@ fn ended_session_gets_next_instruction() {
         panic!("a push")
     };
     assert_eq!(key, "instruction-2");
-    assert!(harness.session.messages.iter().any(|sent| sent.key == *key));
+    assert!(harness.session.input.messages.iter().any(|sent| sent.key == *key));
 }
 
 #[test]
@@ -300,12 +302,12 @@ fn d3_push_is_repeated_if_worker_dies_before_turn() {
     harness.end(ProcessExit::Signal(9));
     sync(&mut team, &mut harness);
     assert_eq!(harness.session.launches.len(), 2, "it has something to go on with");
-    let message = harness.session.messages.last().expect("it gets a continuation message");
+    let message = harness.session.input.messages.last().expect("it gets a continuation message");
     assert!(message.text.contains("the text of a"), "{}", message.text);
     // The same holds if it dies again.
     harness.start();
     harness.end(ProcessExit::Signal(9));
-    let message = harness.session.messages.last().expect("it gets a continuation message");
+    let message = harness.session.input.messages.last().expect("it gets a continuation message");
     assert!(message.text.contains("the text of a"), "{}", message.text);
     harness.start();
     harness.signal(StreamSignal::Ready { thread: Some("t".to_owned()) });
@@ -356,7 +358,7 @@ fn agent_without_turns_acknowledges_on_write() {
     harness.start();
     harness.signal(StreamSignal::InputWritten { key: "instruction-2".to_owned() });
     sync(&mut team, &mut harness);
-    assert_eq!(harness.session.turns, 0);
+    assert_eq!(harness.session.spending.turns, 0);
     assert_eq!(team.message_status(no).as_str(), "acknowledged");
 }
 
@@ -413,7 +415,7 @@ fn driven_manager_is_woken_by_news() {
     worker.signal(StreamSignal::TurnStarted { turn: None });
     end_turns(&mut worker);
     sync(&mut team, &mut worker);
-    let messages = &team.sessions[&manager.session.id].messages;
+    let messages = &team.sessions[&manager.session.id].input.messages;
     assert!(messages.iter().any(|sent| sent.text.contains("hand (worker)")), "{messages:?}");
 }
 
@@ -467,7 +469,7 @@ fn gate_blocks_pushed_continuation() {
     team.apply(&TeamActor::Operator, TeamCommand::StopLoop { because: A_REASON.to_owned() });
     sync(&mut team, &mut harness);
     assert_eq!(team.message_status(no).as_str(), "dead");
-    assert!(harness.session.messages.iter().all(|sent| !sent.text.contains("go on")));
+    assert!(harness.session.input.messages.iter().all(|sent| !sent.text.contains("go on")));
 }
 
 #[test]
@@ -490,6 +492,7 @@ fn push_confirmed_after_loop_end_starts_nothing() {
     begin(&mut team);
     let unsent: Vec<String> = harness
         .session
+        .input
         .messages
         .iter()
         .filter(|sent| sent.status == DeliveryStatus::Queued)

@@ -107,7 +107,7 @@ fn manager_interrupt_reports_why_it_failed() {
     let call =
         MemberCall::Interrupt { member: "hand".to_owned(), text: Some("try it so".to_owned()) };
     team.apply(&member("boss"), command(&call, "boss"));
-    let messages = &team.sessions[&harness.session.id].messages;
+    let messages = &team.sessions[&harness.session.id].input.messages;
     let kinds: Vec<AgentMessageKind> =
         messages.iter().filter(|m| m.status == DeliveryStatus::Queued).map(|m| m.kind).collect();
     assert!(
@@ -179,6 +179,6 @@ fn finish_audit_result_is_sent_to_requester() {
     team.apply(&member("third"), finish());
     team.apply(&TeamActor::Provost, end(CheckEnd::Exit(0), 2));
     assert_eq!(team.task.phase.as_str(), "done");
-    let sent = &team.sessions[&harness.session.id].messages;
+    let sent = &team.sessions[&harness.session.id].input.messages;
     assert!(sent.iter().any(|sent| sent.text.contains("the team is done")), "{sent:?}");
 }

@@ -84,7 +84,7 @@ impl EffectContext {
         key: &str,
         cancel: watch::Receiver<bool>,
     ) {
-        let message = session.messages.iter().find(|message| message.key == key);
+        let message = session.input.messages.iter().find(|message| message.key == key);
         let (Some(message), Some(typist)) = (message, self.typist(session, launch)) else { return };
         let is_key = message.request.is_some() || message.kind == AgentMessageKind::Interrupt;
         let what = if is_key {

@@ -183,7 +183,7 @@ fn identity(found: provost_holder::ProcessInstance) -> ProcessIdentity {
 }
 
 pub(in crate::shell) fn cwd_of(session: &Session) -> &str {
-    match &session.work {
+    match &session.worktree.state {
         WorkState::Ready { cwd, .. } => cwd,
         WorkState::Pending | WorkState::Failed { .. } | WorkState::Removed => &session.spec.cwd,
     }

@@ -72,7 +72,7 @@ impl EffectContext {
         let key = format!("interrupt-{}", session.attempt().no);
         let op = if step == StopStep::Interrupt {
             let turn = session.launch(launch).and_then(|launch| launch.turn());
-            let thread = session.thread.as_deref();
+            let thread = session.conversation.thread.as_deref();
             let interrupt = AgentInput::Interrupt { key: &key, thread, turn };
             let interface = &session.spec.agent.interface;
             let adapter = self.world.adapters.get(interface).ok()?;

@@ -99,8 +99,12 @@ impl EffectContext {
                 self.deliver(session, launch, &message, cancel).await
             }
             SessionEffect::PressAgain { launch, message } if session.spec.adopted.is_some() => {
-                let text =
-                    session.messages.iter().find(|one| one.key == message).map(typed_text(session));
+                let text = session
+                    .input
+                    .messages
+                    .iter()
+                    .find(|one| one.key == message)
+                    .map(typed_text(session));
                 if let (Some(typist), Some(text)) = (self.typist(session, launch), text) {
                     typist.press_enter_again(&message, &text).await;
                 }

@@ -174,7 +174,7 @@ impl Owner {
         let SessionCommand::Answer { request, reply, .. } = command else { return };
         let answers = |message: &&AgentMessage| message.request == Some(*request);
         let asked = session.requests.iter().find(|asked| asked.id == *request);
-        if let Some(message) = session.messages.iter().rev().find(answers)
+        if let Some(message) = session.input.messages.iter().rev().find(answers)
             && let Some(asked) = asked.map(|request| &request.asked)
             && asked.is_secret()
         {

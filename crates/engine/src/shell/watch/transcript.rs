@@ -111,7 +111,7 @@ impl TranscriptWatcher {
         let recorded = session.launch(launch);
         let since = recorded.map_or(0, |launch| launch.requested_at.wall_ms);
         let since_ms = u64::try_from(since).unwrap_or(0);
-        let thread = session.thread.clone();
+        let thread = session.conversation.thread.clone();
         let moved = recorded.is_some_and(|launch| launch.watch.behind);
         let begin = match (read, continues) {
             (Some(place), _) => ReadStart::At(place),

@@ -13,9 +13,9 @@ use provost_core::{
 
 use crate::interfaces;
 use crate::{
+    input::kit::approval,
     kit::{TestSession, spec},
     rng::Rng,
-    watching::approval,
 };
 
 fn pane_spec() -> SessionSpec {
@@ -61,7 +61,7 @@ fn records(harness: &mut TestSession, place: u64, what: RecordSignal) {
 
 fn input_blocked(harness: &TestSession) -> Option<InputBlocked> {
     let launch = harness.session.current_launch().expect("it is watched");
-    harness.session.input_blocked(launch, &harness.session.messages[0])
+    harness.session.input_blocked(launch, &harness.session.input.messages[0])
 }
 
 fn delivers(harness: &TestSession) -> bool {
@@ -125,7 +125,7 @@ fn interrupt_and_compact_work_in_the_pane() {
     harness.apply(interrupt());
     harness.apply(keyed_interrupt(TypingState::Typing, &harness));
     harness.apply(keyed_interrupt(TypingState::Typed, &harness));
-    let fate = |harness: &TestSession, no: usize| harness.session.messages[no].status.clone();
+    let fate = |harness: &TestSession, no: usize| harness.session.input.messages[no].status.clone();
     assert!(
         matches!(fate(&harness, 1), DeliveryStatus::Delivered { .. }),
         "{:?}",
@@ -165,7 +165,7 @@ fn turn_end_confirms_interrupt_key() {
         11,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    let fate = &harness.session.messages[1].status;
+    let fate = &harness.session.input.messages[1].status;
     assert!(matches!(fate, DeliveryStatus::Delivered { .. }), "{fate:?}");
     assert!(
         harness.try_apply(keyed_interrupt(TypingState::Typed, &harness)).is_err(),
@@ -213,14 +213,14 @@ fn typing_is_recorded_before_it_happens_once() {
     assert!(harness.try_apply(keyed(&harness, TypingState::Typing)).is_err());
     harness.apply(keyed(&harness, TypingState::Typed));
     records(&mut harness, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(harness.session.input.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
 fn half_typed_text_waits_until_turn_ends_without_it() {
     let mut harness = at_prompt_with_message();
     harness.apply(keyed(&harness, TypingState::Typing)).advance_clock(3_000);
-    let message = &harness.session.messages[0];
+    let message = &harness.session.input.messages[0];
     assert_eq!(message.typed.map(|typed| typed.state), Some(TypingState::Unconfirmed));
     assert!(message.unconfirmed_reason.as_deref().unwrap().contains("may have been typed"));
     harness.apply(send("two")).advance_clock(20_000);
@@ -232,7 +232,10 @@ fn half_typed_text_waits_until_turn_ends_without_it() {
         20,
         RecordSignal::TurnEnded { turn: Some("a".to_owned()), end, says: None },
     );
-    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Undeliverable { .. }));
+    assert!(matches!(
+        harness.session.input.messages[0].status,
+        DeliveryStatus::Undeliverable { .. }
+    ));
     assert!(delivers(&harness), "the next one can be typed");
 }
 
@@ -241,7 +244,7 @@ fn record_confirms_doubtful_text() {
     let mut harness = at_prompt_with_message();
     harness.apply(keyed(&harness, TypingState::Typing)).advance_clock(3_000);
     records(&mut harness, 10, RecordSignal::InputTaken { text: "hello".to_owned() });
-    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(harness.session.input.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]
@@ -253,7 +256,7 @@ fn enter_is_retried_once() {
     harness.apply(keyed(&harness, TypingState::Pressing));
     assert!(!presses(&harness), "a daemon restarted after a crash presses nothing");
     harness.apply(keyed(&harness, TypingState::Pressed)).advance_clock(3_000);
-    let state = harness.session.messages[0].typed.map(|typed| typed.state);
+    let state = harness.session.input.messages[0].typed.map(|typed| typed.state);
     assert_eq!((state, delivers(&harness)), (Some(TypingState::Unconfirmed), false));
 }
 
@@ -335,7 +338,7 @@ fn f6_w1_untyped_text_stays_queued() {
     harness.apply(keyed(&harness, TypingState::Typing));
     assert!(!delivers(&harness));
     harness.apply(keyed(&harness, TypingState::Untyped));
-    let message = &harness.session.messages[0];
+    let message = &harness.session.input.messages[0];
     assert_eq!((&message.typed, &message.unconfirmed_reason), (&None, &None));
     assert!(delivers(&harness), "it is to be typed when the pane takes it");
     assert!(
@@ -353,5 +356,5 @@ fn f6_w1_untyped_text_to_dead_agent_is_lost() {
     harness.apply(keyed(&harness, TypingState::Untyped));
     harness.settle();
     let reason = "the session ended first".to_owned();
-    assert_eq!(harness.session.messages[0].status, DeliveryStatus::Undeliverable { reason });
+    assert_eq!(harness.session.input.messages[0].status, DeliveryStatus::Undeliverable { reason });
 }

@@ -3,16 +3,19 @@
 use crate::{
     session::{
         event::InputEvent,
-        pane::unconfirmed_reason,
+        input::{
+            pane::unconfirmed_reason,
+            signals::{LastSignal, RecordSource, SignalKind},
+            typed::{TypedInput, TypingState},
+        },
         state::{AgentMessageKind, DeliveryStatus, Session},
-        watch::{LastSignal, RecordSource, SignalKind, TypedInput, TypingState},
     },
     time::Moment,
 };
 
 impl Session {
     /// Applies an event about input for the agent.
-    pub(super) fn apply_input(&mut self, at: Moment, event: &InputEvent) {
+    pub(in crate::session) fn apply_input(&mut self, at: Moment, event: &InputEvent) {
         match event {
             InputEvent::SignalRecorded(e) => {
                 if e.by == RecordSource::Hook {
@@ -44,18 +47,18 @@ impl Session {
             }
             InputEvent::MessageTyped(e) => {
                 let typed = TypedInput { launch: e.launch, at, state: e.state };
-                self.update_message(&e.key, |message| {
+                self.input.update(&e.key, |message| {
                     message.typed = (e.state != TypingState::Untyped).then_some(typed);
                     message.unconfirmed_reason = unconfirmed_reason(e.state);
                 });
             }
-            InputEvent::MessageUnconfirmed(e) => self.update_message(&e.key, |message| {
+            InputEvent::MessageUnconfirmed(e) => self.input.update(&e.key, |message| {
                 message.typed = None;
                 message.unconfirmed_reason = Some(e.reason.clone());
             }),
             InputEvent::MessageRefused(e) => self.record_refusal(e, at),
             InputEvent::MessageLost(e) => {
-                if self.message_kind(&e.key) == Some(AgentMessageKind::Interrupt) {
+                if self.input.kind_of(&e.key) == Some(AgentMessageKind::Interrupt) {
                     // The turn may have ended because a user interrupted it at the screen.
                     let attempt = self.attempt_mut();
                     attempt.awaits_user = attempt.was_interrupted();

@@ -10,8 +10,8 @@ use provost_core::{
 };
 
 use crate::{
+    input::kit::{WatchSignals as _, approval, terminal_spec},
     kit::{TestSession, send},
-    watching::{WatchSignals as _, approval, terminal_spec},
 };
 
 fn named(thread: &str) -> RecordSignal {
@@ -48,7 +48,7 @@ fn recorded_switches(harness: &TestSession) -> Vec<(String, String)> {
 fn thread_switch_by_user_is_followed_and_recorded() {
     let mut harness = after_first_turn();
     assert_eq!(switch_thread(&mut harness, "two"), Ok(()));
-    assert_eq!(harness.session.thread.as_deref(), Some("two"));
+    assert_eq!(harness.session.conversation.thread.as_deref(), Some("two"));
     assert_eq!(recorded_switches(&harness), [("one".to_owned(), "two".to_owned())]);
     assert_eq!(
         switch_thread(&mut harness, "two"),
@@ -56,7 +56,11 @@ fn thread_switch_by_user_is_followed_and_recorded() {
         "it is recorded once"
     );
     harness.record(50, named("two")).begin_turn(60, "b");
-    assert_eq!((harness.state(), harness.session.turns), (State::Working, 2), "places begin anew");
+    assert_eq!(
+        (harness.state(), harness.session.spending.turns),
+        (State::Working, 2),
+        "places begin anew"
+    );
     harness.end_turn(70, "b");
     assert_eq!(harness.state(), State::Idle);
 }
@@ -85,7 +89,7 @@ fn t08_naming_another_thread_switches_nothing() {
     harness.begin_turn(9_100, "b");
     assert_eq!(record_by_hook(&mut harness, named("hidden")), Err(SessionRejection::NothingNew));
     harness.record(9_200, named("hidden"));
-    assert_eq!(harness.session.thread.as_deref(), Some("one"));
+    assert_eq!(harness.session.conversation.thread.as_deref(), Some("one"));
     assert_eq!((recorded_switches(&harness).len(), harness.state()), (0, State::Working));
 }
 
@@ -107,7 +111,7 @@ fn thread_switch_clears_context_usage() {
     let context = Some(ContextUsage { used: 90, window: 100 });
     harness.record(9_100, RecordSignal::UsageReported { usage: Usage::default(), context });
     switch_thread(&mut harness, "two").unwrap();
-    assert_eq!(harness.session.context, None);
+    assert_eq!(harness.session.conversation.context, None);
 }
 
 #[test]
@@ -115,11 +119,11 @@ fn typed_text_is_confirmed_in_new_thread() {
     let mut harness = after_first_turn();
     harness.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt);
     harness.apply(send("one", provost_core::session::SendMode::Continue));
-    let text = harness.session.messages[0].text.clone();
+    let text = harness.session.input.messages[0].text.clone();
     harness.signal(provost_core::session::StreamSignal::InputWritten { key: "one".to_owned() });
     switch_thread(&mut harness, "two").unwrap();
     record_by_hook(&mut harness, RecordSignal::InputTaken { text }).unwrap();
-    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(harness.session.input.messages[0].status, DeliveryStatus::Delivered { .. }));
 }
 
 #[test]

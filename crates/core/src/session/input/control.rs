@@ -6,19 +6,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    channel::ReceiveMode,
-    command::SessionRejection,
-    effect::DeadlineKind,
-    event::{CompactionFailed, Event, MessageDelivered, MessageLost, MessageQueued},
-    interface::CompactionRequest,
-    launch::{Launch, TurnState},
-    own_turns::may_send_now,
-    spec::OnFinish,
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
-    typing::check_typeable,
+use crate::{
+    ids::LaunchId,
+    session::{
+        command::SessionRejection,
+        effect::DeadlineKind,
+        event::{CompactionFailed, Event, MessageDelivered, MessageLost, MessageQueued},
+        input::{channel::ReceiveMode, own_turns::may_send_now, typing::check_typeable},
+        interface::CompactionRequest,
+        launch::{Launch, TurnState},
+        spec::OnFinish,
+        state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    },
+    time::Moment,
 };
-use crate::{ids::LaunchId, time::Moment};
 
 /// A compaction that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,19 +34,19 @@ type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Interrupts the open turn. If a text is given, it starts the next turn.
-    pub(super) fn interrupt(&self, key: &str, text: Option<&str>) -> CommandResult {
+    pub(in crate::session) fn interrupt(&self, key: &str, text: Option<&str>) -> CommandResult {
         let launch = self.controllable_launch()?;
         let agent = &self.spec.agent;
         if !agent.interface.takes_instructions() {
             return Err(SessionRejection::HasNoTurns(agent.name.clone()));
         }
-        if self.has_queued(AgentMessageKind::Interrupt) || launch.stream.interrupted {
+        if self.input.has_queued(AgentMessageKind::Interrupt) || launch.stream.interrupted {
             return Err(SessionRejection::NothingNew);
         }
         if !launch.is_in_turn() {
             return Err(SessionRejection::NoTurn);
         }
-        if self.has_message(key) {
+        if self.input.has(key) {
             return Err(SessionRejection::NothingNew);
         }
         text.map_or(Ok(()), |text| check_typeable(&agent.interface, text))?;
@@ -56,7 +57,7 @@ impl Session {
     }
 
     /// Asks the agent to compact its conversation as soon as no turn is open.
-    pub(super) fn compact(&self, key: &str) -> CommandResult {
+    pub(in crate::session) fn compact(&self, key: &str) -> CommandResult {
         if !self.is_parked() {
             self.controllable_launch()?;
         }
@@ -64,8 +65,8 @@ impl Session {
         if agent.interface.compaction().is_none() {
             return Err(SessionRejection::CannotCompact(agent.name.clone()));
         }
-        if self.has_message(key)
-            || self.has_queued(AgentMessageKind::Compact)
+        if self.input.has(key)
+            || self.input.has_queued(AgentMessageKind::Compact)
             || self.compacting().is_some()
         {
             return Err(SessionRejection::NothingNew);
@@ -90,7 +91,7 @@ impl Session {
     }
 
     /// Returns the text that requests a compaction. Empty if the protocol has a dedicated request for it.
-    pub(super) fn compact_text(&self) -> &str {
+    pub(in crate::session) fn compact_text(&self) -> &str {
         match self.spec.agent.interface.compaction() {
             Some(CompactionRequest::Typed(command)) => command,
             Some(CompactionRequest::Message) | None => "",
@@ -117,36 +118,25 @@ impl Session {
         }
     }
 
-    /// Whether a message with this key already exists, in which case sending it again has no
-    /// effect.
-    pub(super) fn has_message(&self, key: &str) -> bool {
-        self.messages.iter().any(|message| message.key == key)
-    }
-
-    /// Whether a message of this kind is still waiting to be delivered.
-    pub(super) fn has_queued(&self, kind: AgentMessageKind) -> bool {
-        self.messages.iter().any(|m| m.kind == kind && m.status == DeliveryStatus::Queued)
-    }
-
     /// Returns the compaction that was requested from the running process, if any.
     pub fn compacting(&self) -> Option<Compaction> {
         let runs =
             |asked: &Compaction| self.running_launch().is_some_and(|one| one.id == asked.launch);
-        self.compacting.filter(runs)
+        self.conversation.compacting.filter(runs)
     }
 
     /// Whether a compaction is pending or in progress. Until it is finished, the agent is asked for
     /// nothing else.
     pub fn is_compacting(&self) -> bool {
-        self.compacting().is_some() || self.has_queued(AgentMessageKind::Compact)
+        self.compacting().is_some() || self.input.has_queued(AgentMessageKind::Compact)
     }
 
     /// Returns the next message for a launch. An interrupt goes first, except that answers precede
     /// it, because they settle requests that the interrupt would cancel. While an agent is being
     /// interrupted or is compacting, it receives no other message, because it would process the
     /// message in the turn that is about to end.
-    pub(super) fn next_message(&self, launch: &Launch) -> Option<&AgentMessage> {
-        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
+    pub(in crate::session) fn next_message(&self, launch: &Launch) -> Option<&AgentMessage> {
+        let mut queued = self.input.queued();
         if let Some(interrupt) = queued.clone().find(|m| m.kind == AgentMessageKind::Interrupt) {
             if let Some(answer) = queued.clone().find(|m| m.kind == AgentMessageKind::Answer) {
                 return Some(answer);
@@ -171,7 +161,7 @@ impl Session {
 
     /// Drops messages that no longer apply: messages for a turn or conversation that is over, and
     /// answers that the agent is no longer waiting for.
-    pub(super) fn drop_stale_messages(&self) -> Option<Event> {
+    pub(in crate::session) fn drop_stale_messages(&self) -> Option<Event> {
         let launch = self.running_launch();
         let in_turn = launch.is_some_and(Launch::is_in_turn);
         let continues = launch.is_some() && self.may_continue_work();
@@ -189,7 +179,7 @@ impl Session {
             | AgentMessageKind::Returned
             | AgentMessageKind::Continue => None,
         };
-        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
+        let mut queued = self.input.queued();
         let (message, why) = queued.find_map(|message| Some((message, moot(message)?)))?;
         let (key, reason) = (message.key.clone(), why.to_owned());
         // The end of the turn may be observed before the key press is recorded.
@@ -201,7 +191,7 @@ impl Session {
         })
     }
 
-    pub(super) fn compaction_deadline(&self) -> Option<(u64, DeadlineKind)> {
+    pub(in crate::session) fn compaction_deadline(&self) -> Option<(u64, DeadlineKind)> {
         // If the agent started a turn for the compaction, the usual silence window applies until
         // the attempt is sealed.
         let watched = |asked: &Compaction| asked.turn && !self.attempt().is_sealed();
@@ -210,7 +200,7 @@ impl Session {
     }
 
     /// Abandons a compaction if the agent shows no sign of it in time.
-    pub(super) fn expire_compaction(&self, now: Moment) -> Option<Event> {
+    pub(in crate::session) fn expire_compaction(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.compaction_deadline()?;
         let launch = self.compacting()?.launch;
         let reason = "the agent did not start to compact its conversation".to_owned();
@@ -221,11 +211,11 @@ impl Session {
 // Applies events about control messages.
 impl Session {
     /// Counts a turn as work, unless the agent started it to compact its conversation.
-    pub(super) fn begin_turn(&mut self, launch: LaunchId) {
-        match self.compacting.as_mut().filter(|asked| asked.launch == launch) {
+    pub(in crate::session) fn begin_turn(&mut self, launch: LaunchId) {
+        match self.conversation.compacting.as_mut().filter(|asked| asked.launch == launch) {
             Some(asked) => asked.turn = true,
             None => {
-                self.turns = self.turns.saturating_add(1);
+                self.spending.turns = self.spending.turns.saturating_add(1);
                 let attempt = self.attempt_mut();
                 (attempt.awaits_user, attempt.refusals) = (false, 0);
                 attempt.last_turn.take_if(|_| attempt.result_requested.is_none());
@@ -236,27 +226,27 @@ impl Session {
 
     /// Expects the text that was sent with an interrupt to start the next turn. Text that must be
     /// typed first has to wait for the prompt.
-    pub(super) fn expect_queued_turn(&mut self, at: Moment) {
+    pub(in crate::session) fn expect_queued_turn(&mut self, at: Moment) {
         let waits = |m: &AgentMessage| {
             let says = matches!(m.kind, AgentMessageKind::Steer | AgentMessageKind::Continue);
             says && m.status == DeliveryStatus::Queued
         };
-        if self.messages.iter().any(waits) && !self.spec.agent.interface.has_terminal() {
+        if self.input.messages.iter().any(waits) && !self.spec.agent.interface.has_terminal() {
             self.expect_turn(at);
         }
     }
 
     /// Records that a message reached the agent. If it was an interrupt or a compaction, the agent
     /// is now being interrupted or is compacting.
-    pub(super) fn record_delivery(&mut self, key: &str, launch: LaunchId, at: Moment) {
-        match self.message_kind(key) {
+    pub(in crate::session) fn record_delivery(&mut self, key: &str, launch: LaunchId, at: Moment) {
+        match self.input.kind_of(key) {
             Some(AgentMessageKind::Interrupt) => {
                 self.update_launch(launch, |launch| {
                     launch.stream.interrupted = launch.is_in_turn()
                 });
             }
             Some(AgentMessageKind::Compact) => {
-                self.compacting = Some(Compaction { launch, since: at, turn: false });
+                self.conversation.compacting = Some(Compaction { launch, since: at, turn: false });
             }
             Some(
                 AgentMessageKind::Instruction
@@ -282,7 +272,7 @@ impl Session {
         let begins =
             self.spec.agent.interface.confirms_input_by_turn() && !self.attempt().is_sealed();
         if begins && self.launches.last().is_some_and(rests) {
-            let text = self.messages.iter().find(|m| m.key == key).map(|m| m.text.clone());
+            let text = self.input.message(key).map(|m| m.text.clone());
             self.expect_turn(at);
             self.update_launch(launch, |launch| {
                 // The text starts the expected turn, or joins a turn that the agent starts on its
@@ -293,11 +283,11 @@ impl Session {
     }
 
     /// Drops the text that was to follow an interrupt, because the interrupt failed.
-    pub(super) fn drop_interrupt_text(&mut self, interrupt: &str, reason: &str) {
+    pub(in crate::session) fn drop_interrupt_text(&mut self, interrupt: &str, reason: &str) {
         if let Some(name) = interrupt.strip_prefix("leave-") {
             let key = format!("continue-{name}");
             let waits = |m: &AgentMessage| m.key == key && m.status == DeliveryStatus::Queued;
-            if self.messages.iter().any(waits) {
+            if self.input.messages.iter().any(waits) {
                 let reason = reason.to_owned();
                 self.settle_message(&key, DeliveryStatus::Undeliverable { reason });
             }

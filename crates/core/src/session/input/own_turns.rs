@@ -7,18 +7,18 @@
 
 use std::borrow::Cow;
 
-use super::{
-    command::SessionRejection,
-    effect::DeadlineKind,
-    event::{AttemptStopped, Event, GoalChanged, MessageRefused, TurnMissing},
-    launch::{Cursor, Launch, LaunchPhase, TurnState},
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
-};
 use crate::{
     ids::LaunchId,
     lifecycle::StopCause,
     limits::{MAX_REFUSALS, OWN_TURN_MS},
     rules::rules,
+    session::{
+        command::SessionRejection,
+        effect::DeadlineKind,
+        event::{AttemptStopped, Event, GoalChanged, MessageRefused, TurnMissing},
+        launch::{Cursor, Launch, LaunchPhase, TurnState},
+        state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    },
     time::Moment,
 };
 
@@ -52,7 +52,7 @@ impl AgentMessage {
 }
 
 /// Whether a message can be sent now. A message that was rejected before waits until no turn blocks it.
-pub(super) fn may_send_now(launch: &Launch, message: &AgentMessage) -> bool {
+pub(in crate::session) fn may_send_now(launch: &Launch, message: &AgentMessage) -> bool {
     let free = launch.turn().is_none() && launch.stream.own_turn.is_none();
     message.refusals == 0 || free
 }
@@ -60,18 +60,12 @@ pub(super) fn may_send_now(launch: &Launch, message: &AgentMessage) -> bool {
 impl Session {
     /// Returns the message that was written to the agent under this key.
     pub fn message_by_write_key(&self, key: &str) -> Option<&AgentMessage> {
-        self.messages.iter().find(|message| message.write_key() == key)
-    }
-
-    /// Whether a rejected message is waiting to be sent again.
-    pub(super) fn has_refused_message(&self) -> bool {
-        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
-        queued.any(|message| message.refusals > 0)
+        self.input.messages.iter().find(|message| message.write_key() == key)
     }
 
     /// Decides whether to resend a message that the agent's program rejected. The rejection says
     /// nothing about the agent's work.
-    pub(super) fn decide_refusal(
+    pub(in crate::session) fn decide_refusal(
         &self,
         launch: &Launch,
         key: &str,
@@ -101,9 +95,9 @@ impl Session {
         Ok(std::iter::once(refused.into()).chain(stopped).collect())
     }
 
-    pub(super) fn record_refusal(&mut self, e: &MessageRefused, at: Moment) {
+    pub(in crate::session) fn record_refusal(&mut self, e: &MessageRefused, at: Moment) {
         self.record_heard(e.launch, at, e.cursor);
-        match (self.message_kind(&e.key), e.retry) {
+        match (self.input.kind_of(&e.key), e.retry) {
             // Ask for the result again once the agent is idle.
             (Some(AgentMessageKind::ResultWanted), true) => {
                 let attempt = self.attempt_mut();
@@ -112,7 +106,7 @@ impl Session {
                 let reason = e.reason.clone();
                 self.settle_message(&e.key, DeliveryStatus::Undeliverable { reason });
             }
-            (_, true) => self.update_message(&e.key, |message| {
+            (_, true) => self.input.update(&e.key, |message| {
                 message.status = DeliveryStatus::Queued;
                 message.refusals += 1;
             }),
@@ -135,7 +129,7 @@ impl Session {
         });
     }
 
-    pub(super) fn change_goal(&mut self, e: &GoalChanged, at: Moment) {
+    pub(in crate::session) fn change_goal(&mut self, e: &GoalChanged, at: Moment) {
         self.record_heard(e.launch, at, e.cursor);
         let sealed = self.attempt().is_sealed();
         self.update_launch(e.launch, |launch| {
@@ -152,8 +146,8 @@ impl Session {
 
     /// Expects the next turn after a successful one, if the agent is pursuing a goal or a message
     /// that was rejected before is waiting.
-    pub(super) fn expect_own_turn(&mut self, launch: LaunchId, at: Moment) {
-        let waits = self.has_refused_message();
+    pub(in crate::session) fn expect_own_turn(&mut self, launch: LaunchId, at: Moment) {
+        let waits = self.input.has_refused();
         self.update_launch(launch, |launch| {
             let stream = &mut launch.stream;
             if stream.turn == TurnState::Over && (stream.goal || waits) {
@@ -163,14 +157,14 @@ impl Session {
         });
     }
 
-    pub(super) fn own_turn_deadline(&self) -> Option<(u64, DeadlineKind)> {
+    pub(in crate::session) fn own_turn_deadline(&self) -> Option<(u64, DeadlineKind)> {
         let launch = self.current_launch().filter(|launch| launch.stop.is_none())?;
         let runs = matches!(launch.phase, LaunchPhase::Running { .. });
         let at = launch.stream.own_turn?.deadline(OWN_TURN_MS);
         runs.then_some((at, DeadlineKind::OwnTurn))
     }
 
-    pub(super) fn expire_own_turn(&self, now: Moment) -> Option<Event> {
+    pub(in crate::session) fn expire_own_turn(&self, now: Moment) -> Option<Event> {
         let (at, _) = self.own_turn_deadline()?;
         let launch = self.current_launch()?.id;
         (now.mono_ms >= at).then(|| TurnMissing { launch }.into())

@@ -10,8 +10,8 @@ use provost_core::{
 };
 
 use crate::{
+    input::kit::{WatchSignals as _, approval, pending_delivery, terminal_spec},
     kit::TestSession,
-    watching::{WatchSignals as _, approval, pending_delivery, terminal_spec},
 };
 
 fn approval_for_command(command: &str) -> ScreenHint {
@@ -90,7 +90,10 @@ fn answer_is_not_reused_for_next_dialog() {
     harness.apply(provost_core::session::SessionCommand::Answer { request, revision: 1, reply });
     harness.show(ScreenSource::Screen, 30, approval_for_command("rm -rf all"));
     harness.apply(provost_core::session::SessionCommand::ViewersChanged { launch, people: 0 });
-    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Undeliverable { .. }));
+    assert!(matches!(
+        harness.session.input.messages[0].status,
+        DeliveryStatus::Undeliverable { .. }
+    ));
     assert_eq!((pending_delivery(&harness), harness.state()), (None, State::NeedsInput));
 }
 
@@ -107,7 +110,7 @@ fn next_dialog_confirms_typed_answer() {
         30,
         approval_for_command("rm -rf all"),
     );
-    assert!(matches!(harness.session.messages[0].status, DeliveryStatus::Delivered { .. }));
+    assert!(matches!(harness.session.input.messages[0].status, DeliveryStatus::Delivered { .. }));
     assert_eq!((harness.session.requests.len(), harness.state()), (2, State::NeedsInput));
 }
 
@@ -118,14 +121,14 @@ fn policy_ignores_inferred_requests() {
     let policy = Policy { rules, ..Policy::default() };
     let mut harness = TestSession::running(SessionSpec { policy, ..terminal_spec() });
     harness.begin_turn(10, "a").show(ScreenSource::Screen, 20, approval_for_command("ls"));
-    assert_eq!((harness.state(), harness.session.messages.len()), (State::NeedsInput, 0));
+    assert_eq!((harness.state(), harness.session.input.messages.len()), (State::NeedsInput, 0));
     harness.show(ScreenSource::Screen, 30, ScreenHint::Working);
     let ScreenHint::ShowsRequest(asked) = approval_for_command("ls") else {
         unreachable!("it asks")
     };
     harness.record(40, RecordSignal::RequestOpened(asked));
     assert_eq!(
-        harness.session.messages.len(),
+        harness.session.input.messages.len(),
         0,
         "a hook does not say where the command would run"
     );

@@ -3,19 +3,21 @@
 //!
 //! A process may have several conversations: those of the user, one after another, and hidden ones,
 //! for example for sub-agents. Only
-//! [`RecordSignal::ThreadSwitched`](super::watch::RecordSignal::ThreadSwitched) changes which one
+//! [`RecordSignal::ThreadSwitched`](super::signals::RecordSignal::ThreadSwitched) changes which one
 //! belongs to the session, and signals from other conversations are ignored. After a switch, the
 //! transcript being read is still that of the previous conversation until its reader reports the
 //! new one. Signals that arrive before then are late, and do not apply to the new conversation.
 
-use super::{
-    command::SessionRejection,
-    event::{Event, ThreadSwitched, TurnEnded},
-    launch::{Launch, TurnEnd},
-    state::Session,
-    watch::{LastSignal, LaunchWatch, RecordSignal, RecordSource, SignalKind},
+use crate::{
+    session::{
+        command::SessionRejection,
+        event::{Event, ThreadSwitched, TurnEnded},
+        input::signals::{LastSignal, LaunchWatch, RecordSignal, RecordSource, SignalKind},
+        launch::{Launch, TurnEnd},
+        state::Session,
+    },
+    time::Moment,
 };
-use crate::time::Moment;
 
 /// The maximum number of previous conversations to remember. The newest ones are kept.
 const MAX_PREVIOUS_THREADS: usize = 64;
@@ -24,7 +26,7 @@ type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl LaunchWatch {
     /// Whether a signal still belongs to the previous conversation.
-    pub(super) fn lags_behind(
+    pub(in crate::session) fn lags_behind(
         &self,
         by: RecordSource,
         what: &RecordSignal,
@@ -35,7 +37,7 @@ impl LaunchWatch {
     }
 
     /// Stores the last signal that was read from a record.
-    pub(super) fn store_signal(&mut self, by: RecordSource, seen: LastSignal) {
+    pub(in crate::session) fn store_signal(&mut self, by: RecordSource, seen: LastSignal) {
         self.behind &= !(by == RecordSource::Rollout && seen.said == SignalKind::Named);
         self.turns_on_file |= by == RecordSource::Rollout && seen.said == SignalKind::TurnStarted;
         self.records.insert(by, seen);
@@ -44,20 +46,20 @@ impl LaunchWatch {
 
 impl Session {
     /// Whether a reported conversation id differs from the session's.
-    pub(super) fn is_other_thread(&self, launch: &Launch, thread: &str) -> bool {
-        launch.stream.ready && self.thread.as_deref().is_some_and(|own| own != thread)
+    pub(in crate::session) fn is_other_thread(&self, launch: &Launch, thread: &str) -> bool {
+        launch.stream.ready && self.conversation.thread.as_deref().is_some_and(|own| own != thread)
     }
 
     /// Records that the user at the screen switched to another conversation. The open turn and the
     /// requests of the previous conversation end, except for a request that is on the screen now,
     /// because it belongs to the new conversation.
-    pub(super) fn decide_thread_switch(
+    pub(in crate::session) fn decide_thread_switch(
         &self,
         launch: &Launch,
         by: RecordSource,
         thread: &str,
     ) -> CommandResult {
-        let Some(from) = self.thread.clone().filter(|own| own != thread) else {
+        let Some(from) = self.conversation.thread.clone().filter(|own| own != thread) else {
             return Err(SessionRejection::NothingNew);
         };
         let current = self.current_launch().is_some_and(|current| current.id == launch.id);
@@ -79,14 +81,15 @@ impl Session {
     }
 
     /// Switches to the other conversation, and discards facts about the previous one.
-    pub(super) fn switch_thread(&mut self, e: &ThreadSwitched, at: Moment) {
+    pub(in crate::session) fn switch_thread(&mut self, e: &ThreadSwitched, at: Moment) {
         let cursor = self.launch(e.launch).map(|launch| launch.cursor).unwrap_or_default();
         self.record_heard(e.launch, at, cursor);
         if e.by == RecordSource::Hook {
             self.count_report(e.launch, e.to.len());
         }
-        self.thread = Some(e.to.clone());
-        (self.context, self.progress, self.compacting) = (None, None, None);
+        self.conversation.thread = Some(e.to.clone());
+        (self.conversation.context, self.reported.progress, self.conversation.compacting) =
+            (None, None, None);
         for launch in &mut self.launches {
             // Positions are relative to a file, and the new conversation has a different file.
             launch.watch.records.remove(&RecordSource::Rollout);

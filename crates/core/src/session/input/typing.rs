@@ -1,17 +1,24 @@
 //! Rules for typing into a terminal: pasting texts, answering requests, pressing Enter a second
 //! time, and giving up on input that did not start a turn.
 
-use super::{
-    command::SessionRejection,
-    effect::DeadlineKind,
-    event::{Event, MessageDelivered, MessageLost, MessageTyped},
-    interface::{AgentInterface, Composer},
-    launch::Launch,
-    pane::PaneState,
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
-    watch::{RecordSource, SignalKind, TypedInput, TypingState},
+use crate::{
+    ids::LaunchId,
+    request::Request,
+    session::{
+        command::SessionRejection,
+        effect::DeadlineKind,
+        event::{Event, MessageDelivered, MessageLost, MessageTyped},
+        input::{
+            pane::PaneState,
+            signals::{RecordSource, SignalKind},
+            typed::{TypedInput, TypingState},
+        },
+        interface::{AgentInterface, Composer},
+        launch::Launch,
+        state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    },
+    time::Moment,
 };
-use crate::{ids::LaunchId, request::Request, time::Moment};
 
 /// The reason for dropping an answer if a user at the screen answered first.
 const SETTLED_AT_SCREEN: &str = "it was settled at the agent's screen first";
@@ -23,7 +30,7 @@ const ASKED_AGAIN: &str = "the agent asked again";
 const ASKER_ENDED: &str = "the process that asked has ended";
 
 /// The reason for dropping a message that may already have been typed.
-pub(super) const UNCONFIRMED: &str =
+pub(in crate::session) const UNCONFIRMED: &str =
     "it may have been typed, but the agent's transcript does not show it";
 
 /// Returns the form of a text that is pasted. The result contains nothing that could end the paste
@@ -74,7 +81,7 @@ impl TypedInput {
 
 impl Launch {
     /// Whether a user was at the screen after the message was typed, and might have changed the input.
-    pub(super) fn was_attended_since(&self, typed: &TypedInput) -> bool {
+    pub(in crate::session) fn was_attended_since(&self, typed: &TypedInput) -> bool {
         self.viewers > 0 || typed.is_before(self.attended)
     }
 }
@@ -85,12 +92,12 @@ impl Session {
         let waits = |m: &&AgentMessage| {
             m.kind == AgentMessageKind::Answer && m.status == DeliveryStatus::Queued
         };
-        self.messages.iter().filter(waits)
+        self.input.messages.iter().filter(waits)
     }
 
     /// Whether there is an answer for this launch that has not been typed yet. Until it is typed,
     /// any other key would answer the request.
-    pub(super) fn has_answer_to_type(&self, launch: LaunchId) -> bool {
+    pub(in crate::session) fn has_answer_to_type(&self, launch: LaunchId) -> bool {
         let of_it =
             |m: &AgentMessage| self.answered_request(m).is_some_and(|asked| asked.launch == launch);
         self.queued_answers().any(|message| message.typed.is_none() && of_it(message))
@@ -101,7 +108,7 @@ impl Session {
     }
 
     /// Returns the unsettled requests of a launch, which are open or have an answer on its way.
-    pub(super) fn unsettled_requests(
+    pub(in crate::session) fn unsettled_requests(
         &self,
         launch: LaunchId,
     ) -> impl DoubleEndedIterator<Item = &Request> {
@@ -113,7 +120,11 @@ impl Session {
     /// Whether an answer is for the agent's current request, which must be the newest one and the
     /// only one in the transcript. If there are several, it is unclear which of them is on the
     /// screen.
-    pub(super) fn answers_current_request(&self, launch: &Launch, answer: &AgentMessage) -> bool {
+    pub(in crate::session) fn answers_current_request(
+        &self,
+        launch: &Launch,
+        answer: &AgentMessage,
+    ) -> bool {
         let mut unsettled = self.unsettled_requests(launch.id).rev();
         let newest = unsettled.next().is_some_and(|newest| Some(newest.id) == answer.request);
         newest && unsettled.all(|other| other.is_inferred())
@@ -122,7 +133,7 @@ impl Session {
     /// Settles the answers for a launch whose request was settled on its screen. An answer that was
     /// typed settled it. An answer that is still queued is too late, and must not be typed into the
     /// next request.
-    pub(super) fn settle_answers<'a>(
+    pub(in crate::session) fn settle_answers<'a>(
         &'a self,
         launch: &'a Launch,
     ) -> impl Iterator<Item = Event> + use<'a> {
@@ -141,17 +152,26 @@ impl Session {
 
     /// Whether an action was approved after this message was sent and, according to the agent's
     /// hooks, has not finished yet.
-    pub(super) fn was_approved_after(&self, launch: &Launch, message: &AgentMessage) -> bool {
+    pub(in crate::session) fn was_approved_after(
+        &self,
+        launch: &Launch,
+        message: &AgentMessage,
+    ) -> bool {
         let has_hook = launch.watch.records.contains_key(&RecordSource::Hook);
         let Some(approved) = launch.watch.approved else { return false };
-        let mut later = self.messages.iter().skip_while(|one| one.key != message.key);
+        let mut later = self.input.messages.iter().skip_while(|one| one.key != message.key);
         has_hook && later.any(|one| one.request == Some(approved))
     }
 
     /// Remembers an approved action until the agent continues, unless the agent has already
     /// continued and thereby confirmed the answer.
-    pub(super) fn remember_approval(&mut self, answer: &str, launch: LaunchId, at: Moment) {
-        let answered = self.messages.iter().find(|m| m.key == answer).and_then(|m| m.request);
+    pub(in crate::session) fn remember_approval(
+        &mut self,
+        answer: &str,
+        launch: LaunchId,
+        at: Moment,
+    ) {
+        let answered = self.input.messages.iter().find(|m| m.key == answer).and_then(|m| m.request);
         let allowed = |r: &&Request| Some(r.id) == answered && r.allowed == Some(true);
         if let Some(approved) = self.requests.iter().find(allowed).map(|request| request.id) {
             self.update_launch(launch, |launch| {
@@ -164,7 +184,7 @@ impl Session {
 
     /// Returns the reason why an answer that waits for a terminal can no longer be delivered, if
     /// there is one.
-    pub(super) fn moot_reason(&self, answer: &AgentMessage) -> Option<&'static str> {
+    pub(in crate::session) fn moot_reason(&self, answer: &AgentMessage) -> Option<&'static str> {
         let waits = self.spec.agent.interface.has_terminal() && answer.typed.is_none();
         if !waits {
             return None;
@@ -178,9 +198,9 @@ impl Session {
     }
 
     /// Returns why the answer to a request never reached the agent, if it was lost.
-    pub(super) fn answer_loss_reason(&self, request: &Request) -> Option<&str> {
+    pub(in crate::session) fn answer_loss_reason(&self, request: &Request) -> Option<&str> {
         let to_it = |message: &&AgentMessage| message.request == Some(request.id);
-        match &self.messages.iter().rev().find(to_it)?.status {
+        match &self.input.messages.iter().rev().find(to_it)?.status {
             DeliveryStatus::Undeliverable { reason } => Some(reason),
             DeliveryStatus::Queued | DeliveryStatus::Delivered { .. } => None,
         }
@@ -193,17 +213,17 @@ impl Session {
     pub fn command_line_message(&self, launch: LaunchId) -> Option<&AgentMessage> {
         let on_its_line =
             |typed: TypedInput| typed.launch == launch && typed.state == TypingState::CommandLine;
-        self.messages.iter().find(|message| message.typed.is_some_and(on_its_line))
+        self.input.messages.iter().find(|message| message.typed.is_some_and(on_its_line))
     }
 
     /// Puts the first text for a terminal on the command line. Later texts are typed.
-    pub(super) fn put_on_command_line(&mut self, launch: LaunchId, at: Moment) {
+    pub(in crate::session) fn put_on_command_line(&mut self, launch: LaunchId, at: Moment) {
         let interface = &self.spec.agent.interface;
         if !interface.has_terminal() || self.spec.adopted.is_some() {
             return;
         }
         let mut queued: Vec<&mut AgentMessage> =
-            self.messages.iter_mut().filter(|m| m.status == DeliveryStatus::Queued).collect();
+            self.input.messages.iter_mut().filter(|m| m.status == DeliveryStatus::Queued).collect();
         // Input that was typed into an earlier process does not affect the new process.
         queued.iter_mut().for_each(|m| (m.typed, m.unconfirmed_reason) = (None, None));
         let fits =
@@ -216,7 +236,7 @@ impl Session {
     /// Whether Enter may be pressed again. The text must still be at the prompt exactly as typed,
     /// so no request may be on the screen, no turn may have started, and no user may have been at
     /// the screen since.
-    pub(super) fn may_retry_enter(&self, typed: &TypedInput) -> bool {
+    pub(in crate::session) fn may_retry_enter(&self, typed: &TypedInput) -> bool {
         let Some(launch) = self.running_launch().filter(|one| one.id == typed.launch) else {
             return false;
         };
@@ -236,23 +256,23 @@ impl Session {
     }
 
     /// Cancels a second press of Enter that is no longer allowed, and marks the input as unconfirmed.
-    pub(super) fn cancel_enter_retry(&self) -> Option<Event> {
+    pub(in crate::session) fn cancel_enter_retry(&self) -> Option<Event> {
         let (message, typed) = self.pending_enter_retry()?;
         (!self.may_retry_enter(&typed)).then(|| mark_unconfirmed(message, typed.launch))
     }
 
     /// Returns the text for which Enter will be pressed again.
-    pub(super) fn pending_enter_retry(&self) -> Option<(&AgentMessage, TypedInput)> {
+    pub(in crate::session) fn pending_enter_retry(&self) -> Option<(&AgentMessage, TypedInput)> {
         let again =
             |m: &'_ AgentMessage| m.typed.filter(|typed| typed.state == TypingState::RetryEnter);
-        let mut queued = self.messages.iter().filter(|m| m.status == DeliveryStatus::Queued);
+        let mut queued = self.input.queued();
         queued.find_map(|m| Some((m, again(m)?)))
     }
 
     /// Abandons typed input that did not start a turn. If a turn ended without the input, the
     /// agent did not accept it, or accepted something else. If a user may have started that turn at
     /// the same time, the input is marked as unconfirmed first.
-    pub(super) fn drop_input_no_turn_took<'a>(
+    pub(in crate::session) fn drop_input_no_turn_took<'a>(
         &'a self,
         launch: &'a Launch,
     ) -> impl Iterator<Item = Event> + use<'a> {
@@ -262,7 +282,7 @@ impl Session {
             (typed.state != TypingState::Typing).then_some((m, typed))
         };
         let alone = |typed: &TypedInput| !launch.adopted && !launch.was_attended_since(typed);
-        self.messages.iter().filter_map(typed).map(move |(m, typed)| {
+        self.input.messages.iter().filter_map(typed).map(move |(m, typed)| {
             if typed.state == TypingState::Unconfirmed || alone(&typed) {
                 drop_unconfirmed(m)
             } else {
@@ -273,11 +293,11 @@ impl Session {
 
     /// Returns when unconfirmed input expires. It does not expire during a turn, because the end of
     /// the turn may show whether the agent received it.
-    pub(super) fn unconfirmed_deadline(&self) -> Option<(u64, DeadlineKind)> {
+    pub(in crate::session) fn unconfirmed_deadline(&self) -> Option<(u64, DeadlineKind)> {
         self.oldest_unconfirmed().map(|(_, at)| (at, DeadlineKind::InputConfirmation))
     }
 
-    pub(super) fn expire_unconfirmed_input(&self, now: Moment) -> Option<Event> {
+    pub(in crate::session) fn expire_unconfirmed_input(&self, now: Moment) -> Option<Event> {
         let (message, at) = self.oldest_unconfirmed()?;
         (now.mono_ms >= at).then(|| drop_unconfirmed(message))
     }
@@ -293,7 +313,7 @@ impl Session {
                 .filter(|t| queued && t.state == TypingState::Unconfirmed && t.launch == launch.id)
         };
         let long = |typed: TypedInput| typed.at.deadline(self.spec.bounds.unconfirmed_ms);
-        let found = self.messages.iter().filter_map(|m| Some((m, long(unconfirmed(m)?))));
+        let found = self.input.messages.iter().filter_map(|m| Some((m, long(unconfirmed(m)?))));
         found.min_by_key(|(_, at)| *at)
     }
 
@@ -321,10 +341,10 @@ impl AgentMessage {
 }
 
 /// Marks input as unconfirmed. It may already be in the terminal, so it is not typed again.
-pub(super) fn mark_unconfirmed(message: &AgentMessage, launch: LaunchId) -> Event {
+pub(in crate::session) fn mark_unconfirmed(message: &AgentMessage, launch: LaunchId) -> Event {
     MessageTyped { key: message.key.clone(), launch, state: TypingState::Unconfirmed }.into()
 }
 
-pub(super) fn drop_unconfirmed(message: &AgentMessage) -> Event {
+pub(in crate::session) fn drop_unconfirmed(message: &AgentMessage) -> Event {
     MessageLost { key: message.key.clone(), reason: UNCONFIRMED.to_owned() }.into()
 }

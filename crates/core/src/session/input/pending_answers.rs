@@ -1,14 +1,14 @@
 //! Waiting for an answer. The wait ends when the answer reaches the terminal that shows the
 //! request, and does not count as silence.
 
-use super::{
-    launch::TurnState,
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
-    watch::SignalKind,
-};
 use crate::{
     ids::LaunchId,
     request::{Request, RequestKind},
+    session::{
+        input::signals::SignalKind,
+        launch::TurnState,
+        state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    },
     time::Moment,
 };
 
@@ -36,12 +36,12 @@ impl Session {
                 && m.typed.is_none()
         };
         let asks = launch.watch.shown_signal() == Some(SignalKind::Asks);
-        self.messages.iter().filter(waits).find(|m| asks && asked(m))
+        self.input.messages.iter().filter(waits).find(|m| asks && asked(m))
     }
 
     /// Restarts the silence window, because time spent waiting for an answer does not count as the
     /// agent's silence.
-    pub(super) fn restart_silence_window(&mut self, was_blocked: bool, at: Moment) {
+    pub(in crate::session) fn restart_silence_window(&mut self, was_blocked: bool, at: Moment) {
         let over = was_blocked && !self.is_blocked();
         if let Some(launch) = self.launches.last_mut().filter(|l| over && l.may_be_running()) {
             launch.stream.last_heard = at;
@@ -51,7 +51,7 @@ impl Session {
 
     /// Marks a running program without turns as waiting for input, like an agent whose turn is
     /// over. The program becomes active again when it reports anything else or receives a message.
-    pub(super) fn set_awaits_input(&mut self, launch: Option<LaunchId>, waits: bool) {
+    pub(in crate::session) fn set_awaits_input(&mut self, launch: Option<LaunchId>, waits: bool) {
         if self.spec.agent.interface.has_turns() {
             return;
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
+use crate::session::{
     interface::AgentMode,
     launch::Launch,
     spec::SessionSpec,
@@ -95,8 +95,8 @@ impl Session {
     /// Returns how a message sent now would reach the agent.
     pub fn receive_mode(&self) -> ReceiveMode {
         let (agent, line) = (&self.spec.agent, self.spec.channel());
-        let gone =
-            self.work == WorkState::Removed || (self.conversation_deleted && self.thread.is_some());
+        let gone = self.worktree.state == WorkState::Removed
+            || (self.conversation.deleted && self.conversation.thread.is_some());
         let sealed = self.attempt().is_sealed();
         // A session without a launch counts as alive, because its first launch is about to start.
         let lives = !sealed && self.launches.last().is_none_or(Launch::may_be_running);
@@ -107,7 +107,9 @@ impl Session {
             AgentChannel::Pane | AgentChannel::Terminal | AgentChannel::Pipe => {
                 lives && agent.accepts_input()
             }
-            AgentChannel::Once => ended && self.thread.is_some() && agent.interface.can_resume(),
+            AgentChannel::Once => {
+                ended && self.conversation.thread.is_some() && agent.interface.can_resume()
+            }
             AgentChannel::Watched => false,
         };
         match line {

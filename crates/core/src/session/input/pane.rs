@@ -6,15 +6,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    command::SessionRejection,
-    event::{Event, MessageDelivered, MessageTyped, PaneSeen},
-    launch::Launch,
-    state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
-    typing::UNCONFIRMED,
-    watch::{InputBlocked, TypingState},
+use crate::{
+    ids::LaunchId,
+    session::{
+        command::SessionRejection,
+        event::{Event, MessageDelivered, MessageTyped, PaneSeen},
+        input::{
+            typed::{InputBlocked, TypingState},
+            typing::UNCONFIRMED,
+        },
+        launch::Launch,
+        state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
+    },
 };
-use crate::ids::LaunchId;
 
 /// The observed state of a pane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +51,7 @@ impl PaneState {
 type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
-    pub(super) fn decide_pane(&self, id: LaunchId, sight: PaneState) -> CommandResult {
+    pub(in crate::session) fn decide_pane(&self, id: LaunchId, sight: PaneState) -> CommandResult {
         let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
         let new = launch.adopted && launch.may_be_running() && launch.watch.pane != Some(sight);
         if new {
@@ -59,11 +63,16 @@ impl Session {
 
     /// Records that a message is about to be typed into a pane, or has been typed. A second attempt
     /// to type it is rejected.
-    pub(super) fn decide_typing(&self, id: LaunchId, key: &str, to: TypingState) -> CommandResult {
+    pub(in crate::session) fn decide_typing(
+        &self,
+        id: LaunchId,
+        key: &str,
+        to: TypingState,
+    ) -> CommandResult {
         let launch = self.launch(id).ok_or(SessionRejection::UnknownLaunch(id))?;
         let queued = |m: &&AgentMessage| m.key == key && m.status == DeliveryStatus::Queued;
         let refused = |why: &'static str| Err(SessionRejection::NothingTyped(why));
-        let Some(message) = self.messages.iter().find(queued) else {
+        let Some(message) = self.input.messages.iter().find(queued) else {
             return refused("the message is no longer queued");
         };
         let may = launch.adopted && launch.may_be_running() && !self.attempt().is_sealed();
@@ -103,7 +112,7 @@ impl Session {
     }
 
     /// Returns the reason why nothing can be typed into an external agent's pane, if there is one.
-    pub(super) fn pane_block(&self, launch: &Launch) -> Option<InputBlocked> {
+    pub(in crate::session) fn pane_block(&self, launch: &Launch) -> Option<InputBlocked> {
         match launch.watch.pane {
             _ if !launch.adopted => None,
             None => Some(InputBlocked::PaneUnobserved),
@@ -118,6 +127,6 @@ fn typed_event(message: &AgentMessage, launch: LaunchId, state: TypingState) -> 
 }
 
 /// Returns why a message that may have been typed is still waiting.
-pub(super) fn unconfirmed_reason(state: TypingState) -> Option<String> {
+pub(in crate::session) fn unconfirmed_reason(state: TypingState) -> Option<String> {
     (state == TypingState::Unconfirmed).then(|| UNCONFIRMED.to_owned())
 }

@@ -2,115 +2,17 @@
 
 use provost_core::{
     lifecycle::{ClaimKind, Flag, State},
-    request::{
-        AgentRequest, ApprovalScope, BlockingMode, RequestKind, RequestReply, RequestStatus,
-    },
+    request::{AgentRequest, ApprovalScope, RequestKind, RequestReply, RequestStatus},
     session::{
-        AgentInterface, DeliveryStatus, Event, ExternalAgent, InputBlocked, ProcessEvent,
-        ProcessExit, ProcessIdentity, RecordSignal, RecordSource, ReportBody, Reporter, ScreenHint,
-        ScreenSource, SendMode, SessionCommand, SessionEffect, SessionRejection, SessionSpec,
-        SignalKind, StreamSignal, TmuxPane, TurnEnd, TypingState, enter_retry_key,
+        DeliveryStatus, InputBlocked, ProcessExit, RecordSignal, RecordSource, ReportBody,
+        Reporter, ScreenHint, ScreenSource, SendMode, SessionCommand, SessionEffect,
+        SessionRejection, SessionSpec, SignalKind, StreamSignal, TurnEnd, TypingState,
+        enter_retry_key,
     },
 };
 
-use crate::interfaces;
-use crate::kit::{TestSession, spec};
-
-pub(crate) fn terminal_spec() -> SessionSpec {
-    let mut spec = spec();
-    spec.agent.interface = interfaces::screen();
-    spec.instruction = None;
-    spec.on_finish = provost_core::session::OnFinish::Park;
-    spec
-}
-
-pub(crate) fn adopted_spec(pane: bool) -> SessionSpec {
-    let pane =
-        pane.then(|| TmuxPane { socket: "/tmux".to_owned(), id: "%1".to_owned(), server: Some(3) });
-    let adopted = ExternalAgent { pane, ..ExternalAgent::default() };
-    SessionSpec { adopted: Some(Box::new(adopted)), ..terminal_spec() }
-}
-
-pub(crate) fn identity() -> ProcessIdentity {
-    ProcessIdentity { pid: 7, start_time: 8, boot_id: "boot".to_owned() }
-}
-
-/// A session that adopted an external agent.
-pub(crate) fn adopted_session(spec: SessionSpec) -> TestSession {
-    let mut harness = TestSession::new(spec);
-    harness.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = harness.launch();
-    harness.apply(SessionCommand::LaunchAdopted { launch, child: Some(identity()) });
-    harness
-}
-
-/// Shorthands for observations, each at its own position.
-pub(crate) trait WatchSignals {
-    fn record(&mut self, place: u64, what: RecordSignal) -> &mut TestSession;
-    fn show(&mut self, by: ScreenSource, place: u64, what: ScreenHint) -> &mut TestSession;
-    fn begin_turn(&mut self, place: u64, turn: &str) -> &mut TestSession;
-    fn end_turn(&mut self, place: u64, turn: &str) -> &mut TestSession;
-}
-
-impl WatchSignals for TestSession {
-    fn record(&mut self, place: u64, what: RecordSignal) -> &mut TestSession {
-        let launch = self.launch();
-        self.apply(SessionCommand::RecordRead { launch, by: RecordSource::Rollout, place, what })
-    }
-
-    fn show(&mut self, by: ScreenSource, place: u64, what: ScreenHint) -> &mut TestSession {
-        let launch = self.launch();
-        self.apply(SessionCommand::ScreenHinted { launch, by, place, what })
-    }
-
-    fn begin_turn(&mut self, place: u64, turn: &str) -> &mut TestSession {
-        self.record(place, RecordSignal::TurnStarted { turn: Some(turn.to_owned()) })
-    }
-
-    fn end_turn(&mut self, place: u64, turn: &str) -> &mut TestSession {
-        self.record(
-            place,
-            RecordSignal::TurnEnded { turn: Some(turn.to_owned()), end: TurnEnd::Ok, says: None },
-        )
-    }
-}
-
-pub(crate) fn send(key: &str, text: &str) -> SessionCommand {
-    let (key, text) = (key.to_owned(), text.to_owned());
-    SessionCommand::Send { key, text, mode: SendMode::Continue }
-}
-
-pub(crate) fn approval() -> AgentRequest {
-    AgentRequest {
-        native: "hook-1".to_owned(),
-        kind: RequestKind::Approval,
-        waiting: BlockingMode::Blocking,
-        title: "run it".to_owned(),
-        questions: Vec::new(),
-        subject: None,
-    }
-}
-
-pub(crate) fn pending_delivery(harness: &TestSession) -> Option<String> {
-    harness.session.effects().into_iter().find_map(|effect| match effect {
-        SessionEffect::Deliver { message, .. } => Some(message),
-        SessionEffect::PrepareWork { .. }
-        | SessionEffect::RunSetup { .. }
-        | SessionEffect::StartLaunch(_)
-        | SessionEffect::Follow(_)
-        | SessionEffect::StopLaunch(..)
-        | SessionEffect::PressAgain { .. }
-        | SessionEffect::TakeSnapshot { .. }
-        | SessionEffect::RunCheck { .. }
-        | SessionEffect::RunHook(_) => None,
-    })
-}
-
-pub(crate) fn input_blocked(harness: &TestSession) -> Option<InputBlocked> {
-    let message = harness.session.messages.last().expect("something was sent");
-    let launch = harness.session.current_launch().expect("it runs");
-    harness.session.input_blocked(launch, message)
-}
+use super::kit::*;
+use crate::kit::TestSession;
 
 #[test]
 fn terminal_without_instruction_stays_idle() {
@@ -132,9 +34,9 @@ fn turn_in_two_records_counts_once() {
         place: 0,
         what: begin.clone(),
     });
-    assert_eq!((harness.state(), harness.session.turns), (State::Working, 1));
+    assert_eq!((harness.state(), harness.session.spending.turns), (State::Working, 1));
     harness.record(10, begin);
-    assert_eq!(harness.session.turns, 1);
+    assert_eq!(harness.session.spending.turns, 1);
     harness.end_turn(20, "a");
     assert_eq!(harness.state(), State::Idle);
     let end = RecordSignal::TurnEnded {
@@ -254,18 +156,6 @@ fn text_is_typed_at_an_empty_prompt_only() {
         (input_blocked(&harness), pending_delivery(&harness).as_deref()),
         (None, Some("one"))
     );
-}
-
-/// A terminal session with "hello" typed at its prompt.
-pub(crate) fn typed_hello() -> TestSession {
-    let mut harness = TestSession::running(terminal_spec());
-    harness.show(ScreenSource::Osc, 10, ScreenHint::AtPrompt).apply(send("one", "hello"));
-    harness.signal(StreamSignal::InputWritten { key: "one".to_owned() });
-    harness
-}
-
-pub(crate) fn first_message_fate(harness: &TestSession) -> &DeliveryStatus {
-    &harness.session.messages[0].status
 }
 
 #[test]
@@ -388,7 +278,7 @@ fn unconfirmed_text_gets_one_enter_then_waits() {
     let mut harness = typed_hello();
     harness.advance_clock(2_999);
     assert_eq!(
-        harness.session.messages[0].typed.map(|typed| typed.state),
+        harness.session.input.messages[0].typed.map(|typed| typed.state),
         Some(TypingState::Typed)
     );
     harness.advance_clock(1);
@@ -399,7 +289,7 @@ fn unconfirmed_text_gets_one_enter_then_waits() {
     assert!(!harness.session.effects().contains(&press));
     harness.advance_clock(3_000);
     assert_eq!(*first_message_fate(&harness), DeliveryStatus::Queued);
-    assert!(harness.session.messages[0].unconfirmed_reason.is_some());
+    assert!(harness.session.input.messages[0].unconfirmed_reason.is_some());
     assert_eq!(pending_delivery(&harness), None, "it may already be at the prompt");
 }
 
@@ -543,7 +433,7 @@ fn unconfirmed_answer_gets_no_enter_retry() {
     harness.signal(StreamSignal::InputWritten { key }).advance_clock(3_000);
     let presses = |effect: &SessionEffect| matches!(effect, SessionEffect::PressAgain { .. });
     assert!(!harness.session.effects().iter().any(presses));
-    assert!(harness.session.messages[0].unconfirmed_reason.is_some());
+    assert!(harness.session.input.messages[0].unconfirmed_reason.is_some());
 }
 
 #[test]
@@ -579,116 +469,6 @@ fn retrying_keeps_the_silence_window() {
 }
 
 #[test]
-fn adopted_agent_exit_has_no_code() {
-    let mut harness = adopted_session(adopted_spec(false));
-    assert_eq!(harness.state(), State::Idle);
-    harness.begin_turn(10, "a").advance_clock(1_000);
-    assert_eq!(harness.state(), State::Working);
-    let launch = harness.launch();
-    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    harness.settle();
-    assert_eq!(harness.state(), State::ExitedWithoutClaim);
-    assert!(harness.has_flag(Flag::ExitCodeUnobserved) && harness.has_flag(Flag::Adopted));
-    assert_eq!(harness.session.launches.len(), 1, "it is not started again");
-}
-
-#[test]
-fn adopted_agent_without_record_is_flagged() {
-    let mut spec = adopted_spec(true);
-    let later = spec.clone();
-    spec.adopted.as_mut().unwrap().rollout = Some("/r".to_owned());
-    let harness = adopted_session(spec.clone());
-    assert!(!harness.has_flag(Flag::TurnsUnobservable), "its record tells of them");
-    let mut harness = adopted_session(later);
-    assert!(harness.has_flag(Flag::TurnsUnobservable), "it has written nothing yet");
-    let launch = harness.launch();
-    let (by, what) = (RecordSource::Rollout, RecordSignal::ThreadNamed { thread: "t".to_owned() });
-    harness.apply(SessionCommand::RecordRead { launch, by, place: 1, what });
-    harness.begin_turn(10, "a");
-    assert_eq!(
-        (harness.state(), harness.has_flag(Flag::TurnsUnobservable)),
-        (State::Working, false)
-    );
-    spec.agent.interface = AgentInterface::terminal_command();
-    let mut harness = adopted_session(spec);
-    assert_eq!((harness.state(), harness.has_flag(Flag::TurnsUnobservable)), (State::Idle, true));
-    let launch = harness.launch();
-    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    harness.settle();
-    assert!(!harness.has_flag(Flag::TurnsUnobservable), "it has ended");
-}
-
-#[test]
-fn request_of_ended_adopted_agent_is_void() {
-    let mut harness = adopted_session(adopted_spec(true));
-    harness.begin_turn(10, "a").show(
-        ScreenSource::Screen,
-        20,
-        ScreenHint::ShowsRequest(approval()),
-    );
-    assert_eq!(harness.state(), State::NeedsInput);
-    let request = harness.session.requests[0].id;
-    let launch = harness.launch();
-    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it was not ours".to_owned() });
-    harness.settle();
-    assert_eq!(harness.state(), State::ExitedWithoutClaim);
-    assert!(harness.session.attempt().is_sealed());
-    let answer = SessionCommand::Answer {
-        request,
-        revision: 1,
-        reply: RequestReply::Approve(ApprovalScope::Once),
-    };
-    let why = || "the process that asked has ended".to_owned();
-    assert_eq!(harness.try_apply(answer), Err(SessionRejection::RequestSettled(request, why())));
-}
-
-#[test]
-fn adopted_agent_is_never_stopped() {
-    let mut harness = adopted_session(adopted_spec(true));
-    assert_eq!(harness.try_apply(SessionCommand::Stop), Err(SessionRejection::StopExternally));
-    harness.apply(SessionCommand::Cancel { because: "enough".to_owned() });
-    harness.settle();
-    assert_eq!(harness.state(), State::Cancelled);
-    assert!(harness.session.attempt().is_sealed(), "its process need not end for that");
-    let follows = |effect: &SessionEffect| matches!(effect, SessionEffect::Follow(_));
-    assert!(!harness.session.effects().iter().any(follows), "it is no longer watched");
-    assert!(
-        harness
-            .log
-            .iter()
-            .all(|(_, event)| !matches!(event, Event::Process(ProcessEvent::StopRequested(_))))
-    );
-}
-
-#[test]
-fn adopted_agent_without_pane_rejects_messages() {
-    let mut harness = adopted_session(adopted_spec(false));
-    assert_eq!(harness.try_apply(send("one", "hello")), Err(SessionRejection::NoChannel));
-    let mut harness = adopted_session(adopted_spec(true));
-    assert_eq!(harness.try_apply(send("one", "hello")), Ok(()));
-    let launch = harness.launch();
-    harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
-    assert_eq!(harness.try_apply(send("two", "hello")), Err(SessionRejection::ExternalAgentEnded));
-}
-
-#[test]
-fn unobservable_adopted_agent_is_not_ended() {
-    let mut harness = adopted_session(adopted_spec(false));
-    let launch = harness.launch();
-    harness.apply(SessionCommand::ProcessUnknown { launch, why: "could not look".to_owned() });
-    harness.advance_clock(24 * 3_600_000);
-    assert!(!harness.state().is_terminal());
-    let mut unseen = TestSession::new(adopted_spec(false));
-    unseen.apply(SessionCommand::WorkPrepared { cwd: "/work".to_owned(), base: None });
-    let launch = unseen.launch();
-    unseen.apply(SessionCommand::LaunchAdopted { launch, child: None });
-    unseen.advance_clock(24 * 3_600_000);
-    assert!(!unseen.state().is_terminal(), "it was adopted by its record alone");
-    unseen.begin_turn(10, "a");
-    assert_eq!(unseen.state(), State::Working);
-}
-
-#[test]
 fn last_signal_of_each_source_is_kept() {
     let mut harness = TestSession::running(terminal_spec());
     harness.begin_turn(10, "a").show(ScreenSource::Title, 20, ScreenHint::Working);
@@ -711,26 +491,6 @@ fn screen_signal_after_exit_is_ignored() {
     let what = ScreenHint::AtPrompt;
     let late = SessionCommand::ScreenHinted { launch, by: ScreenSource::Osc, place: 30, what };
     assert_eq!(harness.try_apply(late), Err(SessionRejection::NothingNew));
-}
-
-#[test]
-fn answer_to_adopted_agent_needs_live_pane() {
-    for pane in [false, true] {
-        let mut harness = adopted_session(adopted_spec(pane));
-        harness.begin_turn(10, "a").record(20, RecordSignal::RequestOpened(approval()));
-        let (launch, request) = (harness.launch(), harness.session.requests[0].id);
-        let answer = || SessionCommand::Answer { request, revision: 1, reply: RequestReply::Deny };
-        if !pane {
-            assert_eq!(harness.try_apply(answer()), Err(SessionRejection::NoChannel));
-        }
-        harness.apply(SessionCommand::ProcessUnobserved { launch, why: "it left".to_owned() });
-        let why = || "the process that asked has ended".to_owned();
-        assert_eq!(
-            harness.try_apply(answer()),
-            Err(SessionRejection::RequestSettled(request, why()))
-        );
-        assert_eq!(harness.session.launches.len(), 1, "it is not started again");
-    }
 }
 
 #[test]
