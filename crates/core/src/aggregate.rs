@@ -91,9 +91,6 @@ pub trait Aggregate:
     /// the work: what is still open is only cancelled in this copy of the record.
     fn close_imported(&self, now: Moment) -> Vec<Self::Event> {
         let mut events = Vec::new();
-        if self.is_closed() {
-            return events;
-        }
         let mut copy = self.clone();
         while let Some(event) = copy.closing_event(now) {
             copy.evolve(now, &event);
