@@ -35,14 +35,14 @@ pub trait Aggregate:
     const KIND: &'static str;
 
     type Id: Copy + Debug + Display + Ord + Hash + FromStr + Send + Sync + 'static;
-    /// What a caller specifies to open the aggregate.
+    /// The specification with which a caller opens the aggregate.
     type Spec;
     type Event: StoredEvent;
     type Command;
     type Rejection: Debug + Display;
-    /// What a decision reads in addition to the aggregate itself.
+    /// The data that a decision reads in addition to the aggregate itself.
     type DecideContext<'a>;
-    /// What an automatic step reads in addition to the aggregate itself.
+    /// The data that an automatic step reads in addition to the aggregate itself.
     type AdvanceContext<'a>;
     /// An automatic step: an event, or events together with commands to sessions.
     type Step: Debug;

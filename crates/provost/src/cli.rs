@@ -357,12 +357,11 @@ fn report_parsed(context: &Context, error: &clap::Error) -> CliResult {
     // The message repeats the user's input, which may contain terminal escape sequences.
     let text = ui::escape_block(text.strip_prefix("error: ").unwrap_or(&text).trim_end());
     // The parser's list of commands includes hidden ones and aliases.
-    let text = match error.kind() {
-        ErrorKind::MissingSubcommand => {
-            let lines = text.lines().filter(|line| !line.starts_with("  [subcommands: "));
-            lines.collect::<Vec<_>>().join("\n")
-        }
-        _ => text,
+    let text = if error.kind() == ErrorKind::MissingSubcommand {
+        let lines = text.lines().filter(|line| !line.starts_with("  [subcommands: "));
+        lines.collect::<Vec<_>>().join("\n")
+    } else {
+        text
     };
     Err(usage(text).next("provost --help").into())
 }

@@ -70,7 +70,7 @@ pub enum NetworkAccess {
     On,
 }
 
-/// What a command can do with a path.
+/// The kind of access that a command has to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathAccess {

@@ -49,7 +49,7 @@ const IN_DATA: &[&str] = &["keyrings", "kwalletd", "containers"];
 /// Directories with the sockets of services, such as D-Bus, container engines and tmux.
 const SERVICES: &[&str] = &["/run", "/var/run"];
 
-/// Files in [`SERVICES`] that are no sockets and that programs need.
+/// Regular files in [`SERVICES`] that programs need.
 const NEEDED_IN_SERVICES: &[&str] = &[
     "/run/systemd/resolve/resolv.conf",
     "/run/systemd/resolve/stub-resolv.conf",

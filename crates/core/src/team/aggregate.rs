@@ -16,7 +16,7 @@ use crate::{
     time::Moment,
 };
 
-/// What a team's decision reads in addition to the team itself.
+/// The data that a team's decision reads in addition to the team itself.
 #[derive(Clone, Copy)]
 pub struct TeamDecideContext<'a> {
     /// Who gave the command.

@@ -13,14 +13,14 @@ use crate::stored_aggregate::StoredAggregate;
 /// The sessions, runs or teams of a board.
 #[derive(Debug)]
 pub struct Shelf<A: StoredAggregate> {
-    loaded: BTreeMap<A::Id, Loaded<A>>,
+    loaded: BTreeMap<A::Id, LoadedAggregate<A>>,
     deadlines: BTreeSet<(u64, A::Id)>,
     /// The aggregates that each session is bound to.
     bound: BTreeMap<SessionId, BTreeSet<A::Id>>,
 }
 
 #[derive(Debug)]
-struct Loaded<A: StoredAggregate> {
+struct LoadedAggregate<A: StoredAggregate> {
     state: A,
     version: u64,
     effects: BTreeMap<EffectKey, A::Effect>,
@@ -146,11 +146,11 @@ impl<A: StoredAggregate> Shelf<A> {
         for session in state.bound_sessions() {
             self.bound.entry(session).or_default().insert(id);
         }
-        self.loaded.insert(id, Loaded { state, version, effects, deadline });
+        self.loaded.insert(id, LoadedAggregate { state, version, effects, deadline });
         changes
     }
 
-    fn remove(&mut self, id: A::Id) -> Option<Loaded<A>> {
+    fn remove(&mut self, id: A::Id) -> Option<LoadedAggregate<A>> {
         let removed = self.loaded.remove(&id)?;
         if let Some(deadline) = removed.deadline {
             self.deadlines.remove(&(deadline.at_ms, id));

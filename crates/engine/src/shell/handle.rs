@@ -87,7 +87,7 @@ pub(super) struct PendingRequest {
     pub(super) reply: oneshot::Sender<ChangeResult>,
 }
 
-/// What was observed outside the ledger.
+/// A fact that was observed outside the ledger.
 #[derive(Debug)]
 pub enum Observation {
     /// Observations about a session, which become durable together.
