@@ -241,7 +241,7 @@ pub struct Spending {
     pub released_ms: Option<u64>,
 }
 
-/// What the agent reported about its work, apart from claims and results.
+/// The agent's reports about its work, apart from claims and results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentReports {
     pub progress: Option<Progress>,

@@ -1,10 +1,10 @@
-//! Input for the agent: the delivery queue, typing into terminals and panes, and the signals that show
-//! what became of it.
+//! Input for the agent: the delivery queue, typing into terminals and panes, and the signals that
+//! confirm the delivery.
 //!
-//! A message is queued, delivered and settled ([`queue`]). With a protocol, the holder's journal
-//! proves its delivery. Into a terminal it is typed ([`typing`], [`pane`]), and it counts as
-//! delivered only when one of the agent's records shows it ([`typed`], [`records`]). What the
-//! screen shows ([`screen`]) decides only whether something may be typed now.
+//! A message is queued, delivered and settled ([`queue`]). If the agent has a protocol, the holder's
+//! journal proves the delivery. Otherwise, the message is typed into a terminal ([`typing`], [`pane`]),
+//! and counts as delivered only once a record of the agent contains it ([`typed`], [`records`]). The
+//! screen ([`screen`]) decides only whether Provost can type now.
 //!
 //! The state is [`InputQueue`] and, for each launch, [`LaunchWatch`]. The events are
 //! [`InputEvent`](super::InputEvent), which only [`evolve`] applies.
