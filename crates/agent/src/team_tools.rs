@@ -379,8 +379,8 @@ mod tests {
             ("send", json!({"to": "hand"}), "missing field `text`"),
             ("send", json!({"to": "hand", "text": "x", "kind": "news"}), "unknown variant"),
             ("send", json!({"to": "hand", "text": "x", "from": "operator"}), "unknown field"),
-            ("check", json!({}), "pass either"),
-            ("check", json!({"criterion": 1, "evidence": "tests"}), "pass either"),
+            ("check", json!({}), "needs either"),
+            ("check", json!({"criterion": 1, "evidence": "tests"}), "needs either"),
             (
                 "show_evidence",
                 json!({"iteration": 1, "name": "tests"}),

@@ -221,7 +221,7 @@ fn peer_in_a_pid_namespace_belongs_to_its_holder() {
     );
     let mut launch = prepared.start_as_holder(sh(&script));
     let connection = listener.accept().unwrap().0;
-    let peer = PinnedPeer::pin(connection, Pinning::Best).unwrap();
+    let peer = PinnedPeer::pin(&connection, Pinning::Best).unwrap();
     let boundary = Boundary {
         holder_dirs: vec![root.clone()],
         lock: root.join("lock"),
@@ -231,7 +231,8 @@ fn peer_in_a_pid_namespace_belongs_to_its_holder() {
     let origin = boundary.identify(&peer, &LaunchRegister::default()).unwrap();
     let ProcessOrigin::Supervised { dir, .. } = origin else { panic!("{origin:?}") };
     assert_eq!(dir, launch.dir);
-    drop(peer);
+    // The process exits once the connection is closed.
+    drop(connection);
     launch.wait();
 }
 

@@ -41,7 +41,7 @@ fn e02_plan_cannot_set_task_status() {
             &env,
             "status.toml",
             &text,
-            &["line 1: task ", "\"a\"", &format!("\"{name}\"")],
+            &["line 5: task ", "\"a\"", &format!("\"{name}\"")],
         );
     }
     let json = "{\"tasks\": [{\"id\": \"a\", \"title\": \"A\", \"instruction\": \"Make a.\", \"status\": \"done\"}]}";
