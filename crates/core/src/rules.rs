@@ -56,8 +56,8 @@ pub trait Rules {
     // Evidence.
 
     /// Whether a receipt proves something about this tree.
-    fn is_about_tree(&self, checked: &TreeId, tree: &TreeId) -> bool {
-        checked == tree
+    fn is_about_tree(&self, checked: &TreeId, tree: Option<&TreeId>) -> bool {
+        Some(checked) == tree
     }
 
     /// Whether the tree is known not to change anymore, because a second snapshot confirmed it.

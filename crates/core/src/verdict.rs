@@ -236,7 +236,7 @@ fn receipt_for<'a>(command: &str, evidence: Evidence<'a>) -> Option<&'a Receipt>
 }
 
 fn is_about_tree(receipt: &Receipt, evidence: Evidence<'_>) -> bool {
-    rules().is_about_tree(&receipt.tree, &evidence.snapshot.tree)
+    rules().is_about_tree(&receipt.tree, Some(&evidence.snapshot.tree))
 }
 
 fn refutation(command: &str, end: &CheckEnd) -> CheckRefutation {

@@ -166,7 +166,7 @@ impl Rules for Bug {
         StandardRules.turn_blocks_message(busy, in_turn) && !self.breaks(Bug::RefusalFailsAttempt)
     }
 
-    fn is_about_tree(&self, checked: &TreeId, tree: &TreeId) -> bool {
+    fn is_about_tree(&self, checked: &TreeId, tree: Option<&TreeId>) -> bool {
         StandardRules.is_about_tree(checked, tree) || self.breaks(Bug::EvidenceOfAnotherTree)
     }
 

@@ -172,7 +172,7 @@ impl Session {
     pub(super) fn check_finished(&self, attempt: u32, receipt: &Receipt) -> CommandResult {
         let verifying = &self.attempt().verifying;
         let tree = verifying.snapshot.as_ref().map(|snapshot| &snapshot.tree);
-        let about_it = tree.is_some_and(|tree| rules().is_about_tree(&receipt.tree, tree));
+        let about_it = rules().is_about_tree(&receipt.tree, tree);
         let known = verifying.receipts.iter().any(|one| one.command == receipt.command);
         let current = self.takes_evidence() && attempt == self.attempt().no;
         if_new(about_it && !known && current, CheckFinished { receipt: receipt.clone() })
