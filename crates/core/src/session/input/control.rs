@@ -10,6 +10,7 @@ use crate::{
     ids::LaunchId,
     session::{
         command::SessionRejection,
+        decide::CommandResult,
         effect::DeadlineKind,
         event::{CompactionFailed, Event, MessageDelivered, MessageLost, MessageQueued},
         input::{channel::ReceiveMode, own_turns::may_send_now, typing::check_typeable},
@@ -29,8 +30,6 @@ pub struct Compaction {
     /// Whether the agent started a turn for the compaction.
     pub turn: bool,
 }
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Interrupts the open turn. If a text is given, it starts the next turn.

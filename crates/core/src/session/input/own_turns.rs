@@ -14,6 +14,7 @@ use crate::{
     rules::rules,
     session::{
         command::SessionRejection,
+        decide::CommandResult,
         effect::DeadlineKind,
         event::{AttemptStopped, Event, GoalChanged, MessageRefused, TurnMissing},
         launch::{Cursor, Launch, LaunchPhase, TurnState},
@@ -21,8 +22,6 @@ use crate::{
     },
     time::Moment,
 };
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl AgentMessage {
     /// Returns the key under which the message is written to the agent. The key changes after each

@@ -10,6 +10,7 @@ use crate::{
     ids::LaunchId,
     session::{
         command::SessionRejection,
+        decide::CommandResult,
         event::{Event, MessageDelivered, MessageTyped, PaneSeen},
         input::{
             typed::{InputBlocked, TypingState},
@@ -47,8 +48,6 @@ impl PaneState {
         }
     }
 }
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     pub(in crate::session) fn decide_pane(&self, id: LaunchId, sight: PaneState) -> CommandResult {

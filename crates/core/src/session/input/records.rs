@@ -5,6 +5,7 @@ use crate::{
     limits::MAX_SAYS,
     session::{
         command::SessionRejection,
+        decide::CommandResult,
         event::{
             ContextCompacted, ContextReported, Event, MessageDelivered, ProgressReported,
             SignalRecorded, StreamReady, TurnEnded, TurnStarted, UsageReported,
@@ -28,8 +29,6 @@ fn same_text(sent: &str, recorded: &str) -> bool {
     };
     lines(sent) == lines(recorded)
 }
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Records a signal from one of the agent's records, once.

@@ -7,14 +7,13 @@ use crate::{
     request::{AgentRequest, Request, RequestKind, RequestStatus},
     session::{
         command::SessionRejection,
+        decide::CommandResult,
         event::{Event, MessageLost, RequestSettled, SignalInferred, StreamRetrying},
         input::signals::{INFERRED_PREFIX, ScreenHint, ScreenSource, SignalKind},
         launch::Launch,
         state::{AgentMessage, AgentMessageKind, DeliveryStatus, Session},
     },
 };
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Whether the terminal now shows a different request than before.

@@ -11,7 +11,8 @@
 use crate::{
     session::{
         command::SessionRejection,
-        event::{Event, ThreadSwitched, TurnEnded},
+        decide::CommandResult,
+        event::{ThreadSwitched, TurnEnded},
         input::signals::{LastSignal, LaunchWatch, RecordSignal, RecordSource, SignalKind},
         launch::{Launch, TurnEnd},
         state::Session,
@@ -21,8 +22,6 @@ use crate::{
 
 /// The maximum number of previous conversations to remember. The newest ones are kept.
 const MAX_PREVIOUS_THREADS: usize = 64;
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl LaunchWatch {
     /// Whether a signal still belongs to the previous conversation.

@@ -6,6 +6,7 @@ use crate::{
     ids::LaunchId,
     session::{
         command::SessionRejection,
+        decide::CommandResult,
         effect::DeadlineKind,
         event::{Event, MessageDelivered, MessageTyped},
         input::{
@@ -101,8 +102,6 @@ impl InputBlocked {
         }
     }
 }
-
-type CommandResult = Result<Vec<Event>, SessionRejection>;
 
 impl Session {
     /// Records that input was written. With a protocol, the input has reached the agent. With a
