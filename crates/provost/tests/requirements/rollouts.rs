@@ -166,27 +166,29 @@ fn peak_memory_kib(pid: u32) -> u64 {
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
 }
 
-/// Starts an external agent with its rollout open.
-fn start_agent(theirs: &ForeignRollout) -> Child {
-    let mut agent = Command::new("bash");
+/// Starts an external agent, and waits until it has its rollout open. Returns its process and its entry in the
+/// list of discovered agents.
+fn start_agent(stage: &TestEnv, theirs: &ForeignRollout) -> (Child, Value) {
+    let mut command = Command::new("bash");
     let record = text(&theirs.path);
-    agent.args(["-c", &format!("exec 3>>{record:?}; exec -a codex sleep 600")]);
-    agent.env("AI_AGENT", "codex").stdin(Stdio::null()).spawn().unwrap()
+    command.args(["-c", &format!("exec 3>>{record:?}; exec -a codex sleep 600")]);
+    let agent = command.env("AI_AGENT", "codex").stdin(Stdio::null()).spawn().unwrap();
+    let pid = agent.id();
+    let discovered = eventually("it has its record open", || {
+        let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
+        let agents = discovered["agents"].as_array().unwrap().clone();
+        agents.into_iter().find(|one| one["pid"] == pid && one["rollout"] == record)
+    });
+    (agent, discovered)
 }
 
 #[test]
 fn agent_is_adopted_once_until_unwatched() {
     let stage = TestEnv::new();
     let theirs = ForeignRollout::start(&stage);
-    let mut agent = start_agent(&theirs);
-    let (number, record) = (agent.id(), text(&theirs.path));
-    let pid = number.to_string();
+    let (mut agent, began) = start_agent(&stage, &theirs);
+    let (pid, record) = (agent.id().to_string(), text(&theirs.path));
     let arguments = [["--pid", pid.as_str()], ["--rollout", &record]];
-    let began = eventually("it has its record open", || {
-        let discovered = stage.home.provost(&["discover", "--json"]).ok().json();
-        let agents = discovered["agents"].as_array().unwrap().clone();
-        agents.into_iter().find(|one| one["pid"] == number && one["rollout"] == record)
-    });
     assert_eq!(began["thread"], THREAD, "{began:#}");
     // Eight commands run at once, so that the daemon decides at least two of them together.
     let asked: Vec<Child> = (0..8)
@@ -225,7 +227,7 @@ fn adopt_then(steps: &[AdoptionStep]) -> (TestEnv, String, Value) {
     let stage = TestEnv::new();
     let theirs = ForeignRollout::start(&stage);
     theirs.start_turn("a");
-    let mut agent = start_agent(&theirs);
+    let (mut agent, _) = start_agent(&stage, &theirs);
     let pid = agent.id();
     let id = theirs.adopt(&stage);
     stage.wait(&id, "working");
