@@ -11,7 +11,7 @@ use provost_agent::transcript::{
     TranscriptReader, TranscriptStore, TranscriptWatch, WatchTranscripts,
 };
 use provost_core::session::RecordSignal;
-use provost_sys::process_state::process_state;
+use provost_sys::stat::process_state;
 
 use crate::{
     ThreadId, launch,

@@ -19,16 +19,23 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use provost_sys::origin::{HELPER, MARK};
+use provost_sys::program::{CommandEnd, LimitedCommand, ProgramLimits, StderrLimit};
 
 use crate::confine::{self, AllowedPrograms};
 use crate::escape::{last_lines, printable, printable_line};
 use crate::guard::{self, GitSetting};
 use crate::isolated_repo::StandIns;
 use crate::long_call::{CutOffCall, LongCall, LongCallResult, LongCalls};
-use crate::process::{self, ProcessLimits, RunEnd};
 use crate::settings;
 use crate::settings_cache::SettingsCache;
 use crate::special_files::SpecialFileSearch;
+
+/// The time that git has after SIGTERM to clean up (for example, its lock files) before it is
+/// killed.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The maximum number of bytes kept from the end of standard error.
+const STDERR_KEPT: usize = 64 * 1024;
 
 /// The default time limit of a git call.
 pub const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -205,10 +212,18 @@ impl Git {
         }
         let mut command = Command::new(&self.program);
         command.arg("--exec-path").current_dir("/").env_clear().stdin(Stdio::null());
-        let limits = ProcessLimits { time: self.time_limit, stdout: OUTPUT_LIMIT };
-        let finished = process::run(command, limits, None, &SpecialFileSearch::default()).ok()?;
+        let finished = LimitedCommand::new(command, self.limits()).run().ok()?;
         let path = finished.stdout.strip_suffix(b"\n")?;
         AllowedPrograms::for_git(&self.program, Path::new(OsStr::from_bytes(path)))
+    }
+
+    fn limits(&self) -> ProgramLimits {
+        ProgramLimits {
+            time: self.time_limit,
+            stdout: OUTPUT_LIMIT,
+            stderr: StderrLimit::KeepLast(STDERR_KEPT),
+            grace: GRACE,
+        }
     }
 
     pub(crate) fn long_calls(&self) -> Option<&dyn LongCalls> {
@@ -341,18 +356,23 @@ impl GitCall<'_> {
         let _alone = self
             .touches_worktrees()
             .then(|| WORKTREES.lock().unwrap_or_else(PoisonError::into_inner));
-        let limits = ProcessLimits { time: self.git.time_limit, stdout: OUTPUT_LIMIT };
+        let limits = self.git.limits();
         let programs = if self.runs_filters { None } else { self.git.programs().cloned() };
         let search = self.special_file_search();
+        let limited = |prepared| {
+            LimitedCommand::new(prepared, limits).confined(programs.map(AllowedPrograms::confine))
+        };
         let finished = self
             .prepare()
-            .and_then(|prepared| process::run(prepared, limits, programs, &search))
+            .and_then(|prepared| limited(prepared).run_until(&|| search.find()))
             .map_err(|source| self.not_started(command.clone(), source))?;
         match finished.end {
-            RunEnd::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
-            RunEnd::Blocked(path) => Err(Error::SpecialFile { command, path }),
-            RunEnd::TooMuchOutput => Err(Error::TooMuchOutput { command, limit: limits.stdout }),
-            RunEnd::Exited(status) => Ok(GitOutput {
+            CommandEnd::TimedOut => Err(Error::TimedOut { command, limit: limits.time }),
+            CommandEnd::Blocked(path) => Err(Error::SpecialFile { command, path }),
+            CommandEnd::TooMuchOutput => {
+                Err(Error::TooMuchOutput { command, limit: limits.stdout })
+            }
+            CommandEnd::Exited(status) => Ok(GitOutput {
                 command,
                 exit: GitExit::from(status),
                 stdout: finished.stdout,

@@ -17,6 +17,7 @@ use landlock::{
     AccessFs, PathBeneath, PathFd, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr,
     RulesetError,
 };
+use provost_sys::program::ThreadConfinement;
 
 /// The maximum number of ELF program headers to read.
 const MAX_HEADERS: u16 = 64;
@@ -55,6 +56,11 @@ impl AllowedPrograms {
     /// opened again on each call, because an upgrade of git replaces the files.
     pub(crate) fn confine_thread(&self) -> io::Result<()> {
         self.restrict().map(drop).map_err(io::Error::other)
+    }
+
+    /// Returns the restriction for the thread that starts a command.
+    pub(crate) fn confine(self) -> ThreadConfinement {
+        Box::new(move || self.confine_thread())
     }
 
     fn restrict(&self) -> Result<RestrictionStatus, RulesetError> {

@@ -38,7 +38,6 @@ mod interrupted;
 mod isolated_repo;
 mod nested_repos;
 mod operation;
-mod process;
 mod registry;
 mod repo;
 mod settings;

@@ -12,14 +12,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use provost_sys::agent_file;
+use provost_sys::{agent_file, clock::now};
 
 use crate::command::{Error, Git, GitCall, GitExit, GitOutput};
 use crate::filters;
 use crate::guard::GitSetting;
 use crate::isolated_repo::StandIn;
 use crate::names::{BranchName, Oid, RefName};
-use crate::process::now;
 use crate::settings::RepoSettings;
 use crate::settings_cache::{self, ConfigFiles};
 use crate::worktree::MAX_POINTER;

@@ -12,9 +12,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
 
-use provost_sys::agent_file;
+use provost_sys::{agent_file, clock::wall_ms};
 
 use crate::settings::RepoSettings;
 use crate::worktree::MAX_POINTER;
@@ -62,7 +61,7 @@ impl SettingsCache {
     /// Caches settings. The files were inspected before git ran, so a change in between will be
     /// noticed.
     pub(crate) fn keep(&self, git_dir: &Path, files: ConfigFiles, settings: &RepoSettings) {
-        if !files.are_settled(now()) {
+        if !files.are_settled(now_seconds()) {
             return;
         }
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,14 +120,8 @@ pub(crate) fn has_no_includes(settings: &[u8]) -> bool {
     !settings.split(|byte| *byte == 0).any(includes)
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "compares the time of a file's last change with \
-    the clock"
-)]
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+fn now_seconds() -> i64 {
+    i64::try_from(wall_ms() / 1000).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

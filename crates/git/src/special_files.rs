@@ -30,7 +30,7 @@ const READ_TREES: [&str; 3] = ["logs", "refs", "reftable"];
 const MAX_DIRECTORIES: usize = 200_000;
 
 /// The places where a git call reads files.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct SpecialFileSearch {
     /// The directory in which git runs: the top of a checkout, or a directory below it.
     pub(crate) directory: PathBuf,

@@ -23,7 +23,7 @@ use crate::wire::{
     HolderFault, HolderMessage, HolderNotice, HolderOp, HolderReply, HolderRequest, MAX_REQUEST,
     TerminalView,
 };
-use provost_sys::process::ProcStat;
+use provost_sys::stat::ProcStat;
 
 /// The maximum length of a starting holder's response.
 const MAX_ANSWER: usize = 64 << 10;

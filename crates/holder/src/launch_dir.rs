@@ -6,7 +6,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ use crate::record::{
     EXIT_FILE, ExitRecord, GONE_FILE, GoneRecord, HELD_FILE, HOLDER_FILE, HeldRecord, HolderRecord,
     RECORD_VERSION,
 };
-use provost_sys::process::{ProcessInstance, boot_id};
+use provost_sys::process::{ProcessInstance, boot_id, descriptor_path};
 
 /// The name of the holder's socket in its directory.
 pub const SOCKET_FILE: &str = "io.sock";
@@ -209,7 +209,7 @@ impl LaunchDir {
     /// Returns a path to the socket that is short enough for a socket address, even if the
     /// directory's own path is too long.
     pub(crate) fn socket_path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}/{SOCKET_FILE}", self.fd.as_raw_fd()).into()
+        descriptor_path(&self.fd).join(SOCKET_FILE)
     }
 
     pub(crate) fn remove_socket(&self) -> io::Result<()> {

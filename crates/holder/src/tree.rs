@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
@@ -19,7 +18,8 @@ use rustix::process::{Pid, PidfdFlags, Signal, geteuid, pidfd_open, pidfd_send_s
 
 use crate::clock::{mono_ms, timespec};
 use crate::spec::MARK;
-use provost_sys::process::{ProcStat, ProcessInstance, boot_id, is_gone, real_uid};
+use provost_sys::process::{ProcessInstance, boot_id, command_line, is_gone, real_uid};
+use provost_sys::stat::ProcStat;
 
 /// The time after the first SIGKILL in which a process must disappear. After this time, Provost
 /// stops waiting for it.
@@ -160,15 +160,13 @@ impl LaunchTraces {
             return Ok(false);
         }
         // Any process may read this file. A holder's other files belong to root.
-        let line = match fs::read(format!("/proc/{pid}/cmdline")) {
+        let words = match command_line(pid) {
             Err(error) if is_gone(&error) || error.kind() == io::ErrorKind::PermissionDenied => {
                 return Ok(false);
             }
-            line => line?,
+            words => words?,
         };
-        let words: Vec<&[u8]> = line.strip_suffix(b"\0").unwrap_or(&line).split(is_nul).collect();
-        let wanted: Vec<&[u8]> = self.holder_line.iter().map(|word| word.as_bytes()).collect();
-        let is_it = words.len() > wanted.len() && words.ends_with(&wanted);
+        let is_it = words.len() > self.holder_line.len() && words.ends_with(&self.holder_line);
         Ok(is_it && real_uid(pid)? == Some(geteuid().as_raw()))
     }
 }

@@ -1,15 +1,14 @@
 //! The clock and the source of ids. No other module of the command line accesses them directly.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use jiff::tz::TimeZone;
+use provost_sys::clock;
 use uuid::Uuid;
 
 /// Returns the current time in milliseconds since the Unix epoch.
-#[expect(clippy::disallowed_methods, reason = "ages are relative to the wall clock")]
 pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(clock::wall_ms()).unwrap_or(i64::MAX)
 }
 
 /// Returns the time zone set by `TZ`, or else that of this machine.
@@ -18,15 +17,13 @@ pub(crate) fn local_zone() -> TimeZone {
 }
 
 /// Returns the deadline for a wait that starts now.
-#[expect(clippy::disallowed_methods, reason = "a user-defined timeout is measured by the clock")]
 pub(crate) fn deadline_after(time: Duration) -> Instant {
-    Instant::now() + time
+    clock::now() + time
 }
 
 /// Returns the time left until a deadline, or zero if it has passed.
-#[expect(clippy::disallowed_methods, reason = "a user-defined timeout is measured by the clock")]
 pub(crate) fn time_until(moment: Instant) -> Duration {
-    moment.saturating_duration_since(Instant::now())
+    moment.saturating_duration_since(clock::now())
 }
 
 /// Creates a random id, for a session or for an idempotency key.

@@ -244,7 +244,7 @@ fn drop_capabilities() -> Result<(), Error> {
 /// of a user namespace.
 fn own_processes() -> Result<u64, Error> {
     let uid = getuid().as_raw();
-    let all = provost_sys::process::ProcStat::all().map_err(Error::Limit)?;
+    let all = provost_sys::stat::ProcStat::all().map_err(Error::Limit)?;
     let mut threads = 0;
     for stat in all.values() {
         if provost_sys::process::real_uid(stat.pid).map_err(Error::Limit)? == Some(uid) {

@@ -1,17 +1,18 @@
-//! Security-relevant operating-system code, for example to identify peers and to open files that an
-//! agent can write.
+//! Operating-system code that several crates share: processes, peers, programs with limits, clocks,
+//! locks, and files that an agent can write.
 
 pub mod agent_file;
+pub mod clock;
 pub mod landlock;
 pub mod lock;
 pub mod origin;
 pub mod peer;
 pub mod private;
 pub mod process;
-pub mod process_state;
 pub mod program;
 pub mod register;
 pub mod signals;
+pub mod stat;
 
 /// Formats an error with all its causes.
 pub fn error_chain(error: &dyn std::error::Error) -> String {

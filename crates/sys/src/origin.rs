@@ -11,18 +11,17 @@
 //! ([`register`](crate::register)), a process is assumed to belong to that launch unless the
 //! process's ancestry proves otherwise (see `LostLaunch::may_include`).
 
-use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::lock;
 use crate::peer::{self, PinnedPeer, Pinning};
-use crate::process::{self, ProcStat, ProcessInstance};
+use crate::process::{self, ProcessInstance};
 use crate::register::{LaunchRegister, RegisteredLaunch};
+use crate::stat::ProcStat;
 
 /// The environment variable that marks every process that Provost starts, except its own processes.
 /// Its value is the key of the launch, or [`HELPER`].
@@ -232,10 +231,9 @@ impl LostLaunch<'_> {
 
 /// Returns the launch directory of a holder, which is taken from the process's command line.
 pub fn holder_directory(pid: u32) -> Option<PathBuf> {
-    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let mut words = command.split(|byte| *byte == 0).skip(1);
+    let mut words = process::command_line(pid).ok()?.into_iter().skip(1);
     let (word, dir) = (words.next()?, words.next()?);
-    (word == b"hold").then(|| Path::new(OsStr::from_bytes(dir)).to_owned())
+    (word == "hold").then(|| dir.into())
 }
 
 /// Returns the mark in the initial environment of a process, if it is readable and a valid

@@ -17,7 +17,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use crate::process::{ProcStat, ProcessInstance, boot_id, ticks_since_boot};
+use crate::process::{ProcessInstance, boot_id, ticks_since_boot};
+use crate::stat::ProcStat;
 
 /// The number of the socket option, which is the same on all architectures for which Provost is
 /// built. `libc` does not define it yet. Older kernels reject the number, and the start time is

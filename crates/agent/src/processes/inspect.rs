@@ -9,8 +9,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use provost_core::session::AdapterId;
-use provost_sys::process::{ProcessInstance, boot_id};
-use provost_sys::process_state::{ProcessState, StatLine, is_gone};
+use provost_sys::{
+    process::{ProcessInstance, boot_id, is_gone, split_zero_terminated},
+    stat::{ProcStat, ProcessState},
+};
 
 use crate::transcript::TranscriptFile;
 
@@ -78,7 +80,7 @@ pub fn inspect(
     pid: u32,
     recognize: RecognizeTranscript<'_>,
 ) -> io::Result<Option<ObservedProcess>> {
-    let Some(before) = StatLine::read(pid)? else { return Ok(None) };
+    let Some(before) = ProcStat::read(pid)? else { return Ok(None) };
     let directory = PathBuf::from(format!("/proc/{pid}"));
     let Some(user) = ignore_missing(fs::metadata(&directory))?.map(|seen| seen.uid()) else {
         return Ok(None);
@@ -86,7 +88,7 @@ pub fn inspect(
     let environment = probe_result(read_some(&directory.join("environ")));
     let process = ObservedProcess {
         identity: ProcessInstance { pid, start_time: before.start_time, boot_id: boot_id()? },
-        parent: before.parent,
+        parent: before.ppid,
         user,
         state: before.state,
         executable: probe_result(fs::read_link(directory.join("exe"))),
@@ -99,7 +101,7 @@ pub fn inspect(
         transcripts: probe_result(open_in(&directory.join("fd"), recognize)),
     };
     // The pid may have been reused between the two reads.
-    let same = StatLine::read(pid)?.is_some_and(|after| after.start_time == before.start_time);
+    let same = ProcStat::read(pid)?.is_some_and(|after| after.start_time == before.start_time);
     Ok(same.then_some(process))
 }
 
@@ -137,15 +139,6 @@ fn read_some(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Splits a list of NUL-terminated strings.
-fn split_zero_terminated(bytes: &[u8]) -> Vec<OsString> {
-    let ended = bytes.strip_suffix(b"\0").unwrap_or(bytes);
-    if ended.is_empty() {
-        return Vec::new();
-    }
-    ended.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()
 }
 
 fn value(environment: &[u8], name: &[u8]) -> Option<OsString> {

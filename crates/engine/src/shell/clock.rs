@@ -1,7 +1,8 @@
 //! The only place in the engine that reads clocks.
 
 use provost_core::time::Moment;
-use rustix::time::{ClockId, clock_gettime};
+use provost_sys::clock::mono_ms;
+pub(super) use provost_sys::clock::wall_ms;
 
 /// Reads the wall clock, and a monotonic clock that pauses while the machine sleeps and never goes
 /// backwards.
@@ -14,12 +15,12 @@ pub struct Clock {
 impl Clock {
     /// Returns a clock that continues from the last recorded time.
     pub fn after(last_mono_ms: u64) -> Clock {
-        Clock { offset_ms: last_mono_ms.saturating_sub(millis(ClockId::Monotonic)) }
+        Clock { offset_ms: last_mono_ms.saturating_sub(mono_ms()) }
     }
 
     pub fn now(&self) -> Moment {
-        let wall_ms = i64::try_from(millis(ClockId::Realtime)).unwrap_or(i64::MAX);
-        Moment { wall_ms, mono_ms: self.ours(millis(ClockId::Monotonic)) }
+        let wall_ms = i64::try_from(wall_ms()).unwrap_or(i64::MAX);
+        Moment { wall_ms, mono_ms: self.ours(mono_ms()) }
     }
 
     /// Converts a time on the kernel's monotonic clock, as recorded by holders, to this clock.
@@ -30,17 +31,6 @@ impl Clock {
     /// Returns the wall-clock time at a past time on this clock.
     pub fn wall_of(&self, mono_ms: u64) -> u64 {
         let ago = self.now().mono_ms.saturating_sub(mono_ms);
-        millis(ClockId::Realtime).saturating_sub(ago)
+        wall_ms().saturating_sub(ago)
     }
-}
-
-/// Returns the milliseconds since the Unix epoch.
-pub(super) fn wall_ms() -> u64 {
-    millis(ClockId::Realtime)
-}
-
-fn millis(clock: ClockId) -> u64 {
-    let time = clock_gettime(clock);
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    seconds * 1_000 + u64::try_from(time.tv_nsec).unwrap_or(0) / 1_000_000
 }

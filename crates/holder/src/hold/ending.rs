@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::tree::{KILL_PATIENCE_MS, living_descendants, signal};
-use provost_sys::process::ProcStat;
+use provost_sys::stat::ProcStat;
 
 /// The shortest and the longest pause between two scans of the tree.
 const FIRST_PAUSE_MS: u64 = 5;

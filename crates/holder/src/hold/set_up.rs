@@ -30,7 +30,8 @@ use crate::record::{
 use crate::spec::{self, HoldSpec, MARK, Relay, StdinMode, Tty};
 use provost_sandbox::enter::ORDER_VARIABLE;
 use provost_sys::error_chain;
-use provost_sys::process::{ProcStat, ProcessInstance};
+use provost_sys::process::ProcessInstance;
+use provost_sys::stat::ProcStat;
 
 /// The exit code of a holder whose directory already existed. Such a holder has started nothing.
 pub const EXIT_ALREADY: u8 = 17;

@@ -1,14 +1,11 @@
 //! Determines who owns the home's ledger. The owner is read from the lock itself, so that an unreachable daemon is not
 //! mistaken for a stopped one.
 
-use std::{
-    fs::{self, File},
-    io,
-    path::Path,
-};
+use std::{fs::File, io, path::Path};
 
 use provost_api::{ApiError, ErrorCode};
 use provost_holder::ProcessInstance;
+use provost_sys::process::command_line;
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
@@ -88,14 +85,15 @@ fn read_lock(path: &Path) -> io::Result<LedgerOwner> {
 /// line must suffice, because a daemon's open files cannot be inspected.
 fn daemon_process(pid: u32) -> Option<ProcessInstance> {
     let process = ProcessInstance::of_pid(pid).ok().flatten()?;
-    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
-    let serves = words.windows(2).any(|pair| pair == [b"daemon".as_slice(), b"run".as_slice()]);
+    let words = command_line(pid).ok()?;
+    let serves = words.windows(2).any(|pair| pair == ["daemon", "run"]);
     (serves && process.is_alive().unwrap_or(false)).then_some(process)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -7,17 +7,15 @@
 use std::{
     fs::{self, File},
     io,
-    os::{
-        fd::AsRawFd,
-        unix::{
-            fs::{FileTypeExt, MetadataExt, PermissionsExt},
-            net::UnixStream as BlockingStream,
-        },
+    os::unix::{
+        fs::{FileTypeExt, MetadataExt, PermissionsExt},
+        net::UnixStream as BlockingStream,
     },
     path::{Path, PathBuf},
     time::Duration,
 };
 
+use provost_sys::process::descriptor_path;
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::{
     net::{
@@ -238,7 +236,7 @@ fn bind(socket: &Path) -> io::Result<(UnixListener, SocketFileId)> {
         Ok(_) | Err(_) => {}
     }
     let handle = File::open(dir)?;
-    let short = Path::new(&format!("/proc/self/fd/{}", handle.as_raw_fd())).join(TEMPORARY_NAME);
+    let short = descriptor_path(&handle).join(TEMPORARY_NAME);
     match fs::remove_file(&short) {
         Err(why) if why.kind() != io::ErrorKind::NotFound => return Err(why),
         Ok(()) | Err(_) => {}

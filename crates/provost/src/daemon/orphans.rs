@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use provost_engine::shell::{Holders, blocking::blocking_request};
-use provost_sys::process::ProcStat;
+use provost_sys::stat::ProcStat;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use tokio::time::Instant;
 

@@ -23,6 +23,7 @@ use provost_engine::shell::{
 };
 use provost_ledger::SqliteReader;
 use provost_sys::{
+    clock::now,
     origin::{Boundary, ProcessOrigin, ResourceAccount},
     peer::{PinnedPeer as Pinned, Pinning},
     register::RegisteredLaunch,
@@ -472,11 +473,6 @@ fn newer_row<'a>(
     }
     let projection: SessionRow = serde_json::from_str(projection).ok()?;
     newer.get(projection.id.as_str()).copied()
-}
-
-#[expect(clippy::disallowed_methods, reason = "the time that a client takes is measured here")]
-fn now() -> std::time::Instant {
-    std::time::Instant::now()
 }
 
 /// Creates an id. The daemon does not create ids anywhere else.

@@ -8,9 +8,10 @@
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use provost_sys::clock::now;
 use tokio::sync::mpsc as async_mpsc;
 
 /// How long the runtime may take to respond.
@@ -101,11 +102,6 @@ fn abort() -> ! {
         limit()
     );
     std::process::abort()
-}
-
-#[expect(clippy::disallowed_methods, reason = "the watchdog measures time itself")]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stall is the absence of events")]

@@ -1,16 +1,17 @@
 //! Runs commands on a tmux server with a given socket. A command times out if the server does not
 //! respond.
 
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use provost_sys::origin::{HELPER, MARK};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use provost_sys::program::{CommandEnd, LimitedCommand, ProgramLimits, StderrLimit};
 
 use super::pane::{PaneId, PaneListing};
 
@@ -23,6 +24,14 @@ const ACCEPTS_KEYS_FORMAT: &str = "#{?pane_dead,0,#{?pane_in_mode,0,1}}";
 const CLOSED: &str = "closed";
 /// The maximum size of a command's output, in bytes.
 const MAX_OUTPUT: usize = 4 << 20;
+
+/// The limits of a command.
+const LIMITS: ProgramLimits = ProgramLimits {
+    time: TIMEOUT,
+    stdout: MAX_OUTPUT,
+    stderr: StderrLimit::KeepLast(4096),
+    grace: Duration::ZERO,
+};
 
 /// The reason why a tmux command failed.
 #[derive(Debug, thiserror::Error)]
@@ -162,17 +171,17 @@ impl TmuxServer {
     fn run(&self, arguments: &[&str], input: &[u8]) -> Result<String, Error> {
         let mut command = self.command();
         command.arg("-N").args(arguments);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = ReapedChild(command.spawn().map_err(Error::Start)?);
-        let written = child.0.stdin.take().map(|mut pipe| pipe.write_all(input));
-        let output = child.output()?;
-        let errors = child.errors();
-        let status = child.0.wait().map_err(Error::Io)?;
-        if status.success() {
-            written.transpose().map_err(Error::Io)?;
-            return Ok(String::from_utf8_lossy(&output).into_owned());
+        let limited = LimitedCommand::new(command, LIMITS).input(input.to_owned());
+        let running = limited.start().map_err(Error::Start)?;
+        let finished = running.finish::<Infallible>(&|| None).map_err(Error::Io)?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        match finished.end {
+            CommandEnd::Exited(status) if status.success() => Ok(text(finished.stdout)),
+            CommandEnd::Exited(_) => Err(self.classify_error(&text(finished.stderr))),
+            CommandEnd::TimedOut => Err(Error::Timeout),
+            CommandEnd::TooMuchOutput => Err(Error::OutputTooLong),
+            CommandEnd::Blocked(never) => match never {},
         }
-        Err(self.classify_error(&errors))
     }
 
     fn classify_error(&self, errors: &str) -> Error {
@@ -215,52 +224,4 @@ pub fn is_own_socket(path: &Path) -> bool {
     let own = rustix::process::getuid().as_raw();
     let seen = path.symlink_metadata();
     seen.is_ok_and(|seen| seen.file_type().is_socket() && seen.uid() == own)
-}
-
-/// A child process that is killed and reaped on drop.
-struct ReapedChild(Child);
-
-impl Drop for ReapedChild {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
-}
-
-impl ReapedChild {
-    #[expect(clippy::disallowed_methods, reason = "a hanging server is detected by a timeout")]
-    fn output(&mut self) -> Result<Vec<u8>, Error> {
-        let Some(pipe) = self.0.stdout.as_mut() else { return Ok(Vec::new()) };
-        let deadline = Instant::now() + TIMEOUT;
-        let mut output = Vec::new();
-        let mut piece = [0; 8192];
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let timeout =
-                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
-            match poll(&mut [PollFd::new(pipe, PollFlags::IN)], Some(&timeout)) {
-                Ok(0) => return Err(Error::Timeout),
-                Ok(_) => {}
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(Error::Io(error.into())),
-            }
-            match pipe.read(&mut piece).map_err(Error::Io)? {
-                0 => return Ok(output),
-                read if output.len() + read <= MAX_OUTPUT => {
-                    output.extend_from_slice(&piece[..read])
-                }
-                _ => return Err(Error::OutputTooLong),
-            }
-        }
-    }
-
-    /// Returns the error output. Call this after reading the standard output to its end.
-    fn errors(&mut self) -> String {
-        let mut text = Vec::new();
-        if let Some(pipe) = self.0.stderr.as_mut() {
-            // If the message cannot be read, the error is reported without it.
-            pipe.take(4096).read_to_end(&mut text).ok();
-        }
-        String::from_utf8_lossy(&text).into_owned()
-    }
 }

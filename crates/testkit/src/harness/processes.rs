@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use provost_sys::stat::ProcStat;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// A living process, with its start time to detect a reused pid.
@@ -36,14 +37,10 @@ pub(super) fn belonging_to(
 
 /// Returns the living process with this pid.
 pub(super) fn process(pid: i32) -> Option<HomeProcess> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The command's name is in parentheses and may contain anything, including parentheses.
-    let (_, fields) = stat.rsplit_once(')')?;
-    let fields: Vec<&str> = fields.split_whitespace().collect();
-    let (state, parent, start_time) =
-        (*fields.first()?, fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?);
-    let alive = !matches!(state, "Z" | "X" | "x");
-    alive.then(|| HomeProcess { pid, start_time, parent, command: command_line(pid) })
+    let stat = ProcStat::read_visible(u32::try_from(pid).ok()?).ok()??;
+    let parent = i32::try_from(stat.ppid).ok()?;
+    let start_time = stat.start_time;
+    stat.is_living().then(|| HomeProcess { pid, start_time, parent, command: command_line(pid) })
 }
 
 impl HomeProcess {
@@ -136,8 +133,9 @@ fn without_deleted(cwd: PathBuf) -> PathBuf {
 }
 
 fn command_line(pid: i32) -> String {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words =
-        line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+        u32::try_from(pid).ok().and_then(|pid| provost_sys::process::command_line(pid).ok());
+    let words = words.unwrap_or_default().into_iter();
+    let words = words.map(|word| word.to_string_lossy().into_owned());
     words.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ")
 }

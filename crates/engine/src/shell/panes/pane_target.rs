@@ -7,7 +7,7 @@ use provost_agent::{
     screen::{ScreenReader, ScreenReading},
 };
 use provost_core::session::{LaunchPhase, PaneState, Session};
-use provost_sys::{process::ProcessInstance, process_state::is_in_foreground};
+use provost_sys::{process::ProcessInstance, stat::is_in_foreground};
 use provost_terminal::{
     parse_styles,
     tmux::{Error, PaneId, PaneListing, TmuxServer},

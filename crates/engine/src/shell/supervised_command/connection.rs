@@ -1,11 +1,12 @@
 //! A connection to a running holder, and requests to it.
 
-use std::{io, os::fd::AsRawFd, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 use provost_holder::{
     ProcessInstance, client, launch_dir,
     wire::{HolderMessage, HolderNotice, HolderOp, HolderRequest, OutputPause},
 };
+use provost_sys::process::descriptor_path;
 use rustix::fs::{Mode, OFlags};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
@@ -32,7 +33,7 @@ impl HolderConnection {
         // Connect through the directory, because the full path may be too long for a socket address.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let handle = rustix::fs::open(dir, flags, Mode::empty())?;
-        let path = format!("/proc/self/fd/{}/{}", handle.as_raw_fd(), launch_dir::SOCKET_FILE);
+        let path = descriptor_path(&handle).join(launch_dir::SOCKET_FILE);
         let stream = UnixStream::connect(path).await?;
         let listens = stream.peer_cred()?.pid().and_then(|pid| u32::try_from(pid).ok());
         let server = listens.and_then(|pid| ProcessInstance::of_pid(pid).ok().flatten());

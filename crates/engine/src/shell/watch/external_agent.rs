@@ -11,7 +11,7 @@ use provost_core::{
 };
 use provost_sys::{
     process::ProcessInstance,
-    process_state::{ProcessState, process_state},
+    stat::{ProcessState, process_state},
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 

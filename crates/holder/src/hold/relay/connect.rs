@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use provost_sys::process::descriptor_path;
 use rustix::event::PollFlags;
 use rustix::fs::{AtFlags, Mode, OFlags, inotify};
 use rustix::io::Errno;
@@ -145,8 +146,7 @@ impl PendingConnection {
     }
 
     fn address(&self) -> io::Result<SocketAddrUnix> {
-        let path = PathBuf::from(format!("/proc/self/fd/{}", self.dir.as_raw_fd()));
-        Ok(SocketAddrUnix::new(path.join(&self.name))?)
+        Ok(SocketAddrUnix::new(descriptor_path(&self.dir).join(&self.name))?)
     }
 
     /// Schedules the next attempt. If the socket is missing, the watch reports when it appears. If
@@ -212,7 +212,7 @@ fn watch(dir: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
     let watch = inotify::init(flags)?;
     let news = inotify::WatchFlags::CREATE | inotify::WatchFlags::MOVED_TO;
-    inotify::add_watch(&watch, format!("/proc/self/fd/{}", dir.as_raw_fd()), news)?;
+    inotify::add_watch(&watch, descriptor_path(dir), news)?;
     Ok(watch)
 }
 
@@ -220,6 +220,8 @@ fn watch(dir: &OwnedFd) -> io::Result<OwnedFd> {
 mod tests {
     use std::io::Read;
     use std::os::unix::net::UnixListener;
+
+    use std::path::PathBuf;
 
     use super::*;
 

@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -87,6 +87,6 @@ impl ServerSocket {
     }
 
     fn path(&self) -> PathBuf {
-        format!("/proc/self/fd/{}", self.handle.as_raw_fd()).into()
+        process::descriptor_path(&self.handle)
     }
 }
