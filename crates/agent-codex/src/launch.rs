@@ -196,7 +196,7 @@ fn terminal_arguments(request: &LaunchRequest<'_>) -> Vec<String> {
     arguments.extend(to_strings(&["-c", "features.daemon_auto_start=false"]));
     arguments.extend(to_strings(&["--ask-for-approval", approvals]));
     arguments.extend(common_arguments(settings));
-    let quoted = shell_quoted(&request.program.display().to_string());
+    let quoted = provost_text::shell_quote(&request.program.display().to_string());
     arguments.extend(hooks::launch_arguments(&format!("{quoted} {HOOK_COMMAND}")));
     if let Some(given) = session.command_line_message(request.launch) {
         arguments.extend(to_strings(&["--", &given.text]));
@@ -225,11 +225,6 @@ fn common_arguments(settings: &AgentSettings) -> Vec<String> {
 
 fn to_strings(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
-}
-
-/// Quotes a text as one shell word.
-fn shell_quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 fn private_directory(path: &Path) -> io::Result<()> {

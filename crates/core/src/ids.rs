@@ -44,10 +44,16 @@ impl fmt::Display for SessionId {
     }
 }
 
-/// Returns a jitter below `spread` that is always the same for the same text (FNV-1a).
+/// Returns a jitter below `spread` that is always the same for the same text.
 pub(crate) fn text_jitter_ms(text: &str, spread: u64) -> u64 {
+    hash_text(text) % spread.max(1)
+}
+
+/// Returns the FNV-1a hash of a text. Hashes are stored, so they must be the same in every version,
+/// which the hashers of the standard library do not promise.
+pub(crate) fn hash_text(text: &str) -> u64 {
     let mix = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix) % spread.max(1)
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// The factor that spreads consecutive numbers over all 32-bit numbers: 2^32 divided by the golden

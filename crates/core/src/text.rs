@@ -1,6 +1,6 @@
 //! Makes untrusted text safe to display: escapes invisible characters and quotes shell arguments.
 
-pub use provost_text::is_deceptive;
+pub use provost_text::{is_deceptive, shell_quote};
 
 /// Returns the start of a text, followed by the number of bytes that were omitted.
 pub fn shortened(text: &str, most: usize) -> String {
@@ -19,7 +19,7 @@ pub fn visible(text: &str) -> String {
         match letter {
             '\n' | '\t' => shown.push(letter),
             '\r' => {}
-            letter if is_deceptive(letter) => push_escaped(&mut shown, letter),
+            letter if is_deceptive(letter) => shown.extend(letter.escape_unicode()),
             letter => shown.push(letter),
         }
     }
@@ -55,23 +55,10 @@ pub fn quote_text(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => shown.extend(['\\', letter]),
-            letter if is_deceptive(letter) => push_escaped(&mut shown, letter),
+            letter if is_deceptive(letter) => shown.extend(letter.escape_unicode()),
             letter => shown.push(letter),
         }
     }
     shown.push('"');
     shown
-}
-
-fn push_escaped(shown: &mut String, letter: char) {
-    shown.push_str(&format!("\\u{{{:x}}}", u32::from(letter)));
-}
-
-/// Quotes any text as one word of a POSIX shell. Plain words stay unquoted.
-pub fn shell_quote(text: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@%+".contains(letter);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }

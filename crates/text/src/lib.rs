@@ -1,5 +1,8 @@
-//! The list of characters that can deceive a reader. There is only one such list, and this crate
-//! has no dependencies, so that every other crate can use the list.
+//! Untrusted text: making it safe to display and to pass to a shell, and finding front matter.
+//!
+//! The list of characters that can deceive a reader exists only here, and so do the quoting of a
+//! shell word and the fences of front matter. This crate has no dependencies, so that every other
+//! crate can use it.
 
 /// Whether a character controls a terminal, changes the text direction, or is invisible. This
 /// includes line feeds and tabs, so a caller that wants to keep them must exclude them explicitly.
@@ -43,9 +46,69 @@ pub fn escape(text: &str, kept: &[char]) -> String {
     shown
 }
 
+/// Quotes any text as one word of a POSIX shell. Plain words stay unquoted.
+pub fn shell_quote(text: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:,@%+".contains(letter);
+    if !text.is_empty() && text.chars().all(plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The parts of a Markdown file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkdownParts<'a> {
+    /// The lines between the fences at the start of the file. `None` if it has no front matter.
+    pub front: Option<&'a str>,
+    pub body: &'a str,
+}
+
+/// The error for front matter whose closing line is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnclosedFrontMatter;
+
+/// Splits a Markdown file into its front matter, which is between two lines `---`, and its body.
+pub fn split_front_matter(text: &str) -> Result<MarkdownParts<'_>, UnclosedFrontMatter> {
+    const FENCE: &str = "---";
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let mut lines = text.split_inclusive('\n');
+    let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else {
+        return Ok(MarkdownParts { front: None, body: text });
+    };
+    let mut end = first.len();
+    for line in lines {
+        if line.trim_end() == FENCE {
+            let (front, body) = (&text[first.len()..end], &text[end + line.len()..]);
+            return Ok(MarkdownParts { front: Some(front), body });
+        }
+        end += line.len();
+    }
+    Err(UnclosedFrontMatter)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shell_words_are_quoted_unless_plain() {
+        assert_eq!(shell_quote("cargo"), "cargo");
+        assert_eq!(shell_quote("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(shell_quote(""), "''");
+        assert_eq!(shell_quote("A=b"), "'A=b'", "the shell would assign a variable");
+    }
+
+    #[test]
+    fn front_matter_is_between_two_fences() {
+        let parts = |front, body| Ok(MarkdownParts { front, body });
+        assert_eq!(
+            split_front_matter("---\na: 1\n---\n# Do\n---\n"),
+            parts(Some("a: 1\n"), "# Do\n---\n")
+        );
+        assert_eq!(split_front_matter("\u{feff}---\r\n---"), parts(Some(""), ""));
+        assert_eq!(split_front_matter("Do.\n---\n"), parts(None, "Do.\n---\n"));
+        assert_eq!(split_front_matter("---\na: 1\n"), Err(UnclosedFrontMatter));
+    }
 
     #[test]
     fn every_deceptive_character_is_escaped() {

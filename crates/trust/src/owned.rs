@@ -27,7 +27,7 @@ impl OwnershipError {
     /// Returns a command that fixes the problem, or one that shows the content so that the user can
     /// check the content first.
     pub fn fix(&self) -> String {
-        let shown = |path: &Path| shell_word(&path.to_string_lossy());
+        let shown = |path: &Path| provost_text::shell_quote(&path.to_string_lossy());
         match self {
             OwnershipError::OtherUser { path, .. } => {
                 let look = if path.is_dir() { "ls -la" } else { "less" };
@@ -170,15 +170,6 @@ fn is_private(gid: u32, uid: u32, passwd: &str, group: &str) -> bool {
         }
     }
     listed
-}
-
-/// Quotes a text as one shell word.
-fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=:@%,".contains(c);
-    if !text.is_empty() && text.chars().all(plain) {
-        return text.to_owned();
-    }
-    format!("'{}'", text.replace('\'', "'\\''"))
 }
 
 #[cfg(test)]

@@ -53,7 +53,9 @@ fn text_of(bytes: &[u8]) -> Result<&str, SkipReason> {
 }
 
 fn parse(text: &str) -> Result<FrontMatter, SkipReason> {
-    let lines = head(text).ok_or_else(|| broken("it is not enclosed in lines of ---"))?;
+    let front = provost_text::split_front_matter(text).ok().and_then(|parts| parts.front);
+    let front = front.ok_or_else(|| broken("it is not enclosed in lines of ---"))?;
+    let lines: Vec<&str> = front.lines().collect();
     let name = value(&lines, "name").filter(|name| !name.is_empty());
     if name.as_ref().is_some_and(|name| name.starts_with(['[', '{'])) {
         return Err(broken("the name is not a string"));
@@ -71,19 +73,6 @@ fn parse(text: &str) -> Result<FrontMatter, SkipReason> {
 
 fn broken(why: &str) -> SkipReason {
     SkipReason::BrokenFrontMatter { why: why.into() }
-}
-
-fn head(text: &str) -> Option<Vec<&str>> {
-    let mut lines = text.trim_start_matches('\u{feff}').lines();
-    lines.next().filter(|line| line.trim_end() == "---")?;
-    let mut head = Vec::new();
-    for line in lines {
-        if line.trim_end() == "---" {
-            return Some(head);
-        }
-        head.push(line);
-    }
-    None
 }
 
 /// Returns the value of a top-level key, which is on the same line or on indented lines below it.

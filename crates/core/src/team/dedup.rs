@@ -8,7 +8,7 @@ use super::{
     message::{Priority, Recipient, TeamMessage, TeamMessageKind},
     state::Team,
 };
-use crate::rules::rules;
+use crate::{ids::hash_text, rules::rules};
 
 /// Maximum number of keys of evicted messages to keep per team. Older keys are dropped.
 pub const MAX_KEYS_KEPT: usize = 2_000;
@@ -121,10 +121,4 @@ impl Team {
         let mut forgotten = self.evicted.iter().rev();
         forgotten.find(|sent| sent.key == key && sent.from == *by).map(AsRef::as_ref)
     }
-}
-
-/// Returns the FNV-1a hash of a text. The hash is stored, so it must be the same in every version.
-pub(super) fn hash_text(text: &str) -> u64 {
-    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }

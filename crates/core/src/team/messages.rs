@@ -5,8 +5,9 @@ use std::{collections::BTreeMap, ops::Deref, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::hash_text;
+
 use super::{
-    dedup::hash_text,
     member::TeamActor,
     message::{MessageStatusKind, Recipient, TeamMessage},
 };

@@ -1,11 +1,9 @@
 //! A Markdown file with YAML front matter.
 
+use provost_text::{UnclosedFrontMatter, split_front_matter};
 use serde_json::{Map, Value};
 
 use super::Error;
-
-/// The line that delimits front matter.
-const FENCE: &str = "---";
 
 /// The two parts of a file.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,20 +17,11 @@ pub struct MarkdownParts {
 /// Splits a text into front matter and body. A text that does not start with a fence consists only
 /// of a body.
 pub fn split(text: &str) -> Result<MarkdownParts, Error> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let mut lines = text.split_inclusive('\n');
-    if lines.next().map(str::trim_end) != Some(FENCE) {
-        return Ok(MarkdownParts { front: Map::new(), body: text.trim().to_owned() });
-    }
-    let mut yaml = String::new();
-    for line in lines.by_ref() {
-        if line.trim_end() == FENCE {
-            let body: String = lines.collect();
-            return Ok(MarkdownParts { front: map(&yaml)?, body: body.trim().to_owned() });
-        }
-        yaml.push_str(line);
-    }
-    Err(Error::Parse("the file starts with --- but has no closing ---".to_owned()))
+    let parts = split_front_matter(text).map_err(|UnclosedFrontMatter| {
+        Error::Parse("the file starts with --- but has no closing ---".to_owned())
+    })?;
+    let front = parts.front.map_or(Ok(Map::new()), map)?;
+    Ok(MarkdownParts { front, body: parts.body.trim().to_owned() })
 }
 
 fn map(yaml: &str) -> Result<Map<String, Value>, Error> {

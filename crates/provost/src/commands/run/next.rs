@@ -4,9 +4,9 @@ use provost_api::{
     CheckResultName, Extensible, MergeCheckStateName, RequestRow, RunRow, RunSessionRow,
     RunStateName,
 };
-use provost_core::lifecycle::State;
+use provost_core::{lifecycle::State, text::shell_quote};
 
-use crate::{commands::spawn::spec_from_config::quoted, ui};
+use crate::ui;
 
 /// Returns the commands that make sense in a run's current state.
 pub(crate) fn next_commands(row: &RunRow) -> Vec<String> {
@@ -86,7 +86,7 @@ fn merge_command(row: &RunRow) -> Option<String> {
         return None;
     }
     let branch = row.landing.branch.as_deref()?;
-    Some(format!("git -C {} merge {}", quoted(&row.project), quoted(branch)))
+    Some(format!("git -C {} merge {}", shell_quote(&row.project), shell_quote(branch)))
 }
 
 #[cfg(test)]

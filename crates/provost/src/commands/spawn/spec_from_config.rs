@@ -8,6 +8,7 @@ use provost_core::{
     limits::Bounds,
     run::RunHookEvent,
     session::{Budget, HookEvent, HookSpec},
+    text::shell_quote,
     verdict::EmptyDiff,
 };
 
@@ -99,30 +100,14 @@ pub(crate) fn shell_line(command: &config::CommandSpec) -> String {
     match command {
         config::CommandSpec::Shell(line) => line.clone(),
         config::CommandSpec::Argv(argv) => {
-            argv.as_slice().iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+            argv.as_slice().iter().map(|word| shell_quote(word)).collect::<Vec<_>>().join(" ")
         }
-    }
-}
-
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn argv_round_trips_through_shell() {
-        assert_eq!(quoted("cargo"), "cargo");
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(quoted(""), "''");
-    }
 
     #[test]
     fn every_config_event_is_a_core_hook() {
