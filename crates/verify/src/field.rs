@@ -6,12 +6,9 @@ use serde_json::Value;
 
 use crate::{project::ProjectText, reason::UnverifiedReason};
 
-/// The line that delimits front matter.
-const FENCE: &str = "---";
-
 /// The format of a file, determined by its extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FileFormat {
+pub enum FileFormat {
     Yaml,
     Json,
     Toml,
@@ -19,7 +16,7 @@ pub(crate) enum FileFormat {
 }
 
 impl FileFormat {
-    pub(crate) fn from_path(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         match path.extension()?.to_str()? {
             "yaml" | "yml" => Some(Self::Yaml),
             "json" => Some(Self::Json),
@@ -30,7 +27,7 @@ impl FileFormat {
     }
 
     /// Parses the whole file. Duplicate keys are an error in every format.
-    pub(crate) fn parse(self, read: &ProjectText) -> Result<Value, UnverifiedReason> {
+    pub fn parse(self, read: &ProjectText) -> Result<Value, UnverifiedReason> {
         let text = read.text.strip_prefix('\u{feff}').unwrap_or(&read.text);
         let parsed = match self {
             Self::Yaml => yaml(text),
@@ -54,7 +51,7 @@ pub(crate) fn find<'v>(
 }
 
 /// Returns a scalar value as text, or `None` for lists, tables and null.
-pub(crate) fn text_of(value: &Value) -> Option<String> {
+pub fn text_of(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
@@ -62,7 +59,7 @@ pub(crate) fn text_of(value: &Value) -> Option<String> {
     }
 }
 
-pub(crate) fn yaml(text: &str) -> Result<Value, String> {
+pub fn yaml(text: &str) -> Result<Value, String> {
     // The default messages of the YAML library are written for programmers and mention options of
     // the library.
     let describe = |why: serde_saphyr::Error| {
@@ -83,17 +80,11 @@ fn front_matter(text: &str) -> Result<Value, String> {
 }
 
 /// Returns the text between the fences at the start of the file, if it has front matter.
-pub(crate) fn front_matter_text(text: &str) -> Result<Option<&str>, String> {
-    let mut lines = text.split_inclusive('\n');
-    let Some(first) = lines.next().filter(|line| line.trim_end() == FENCE) else { return Ok(None) };
-    let mut end = first.len();
-    for line in lines {
-        if line.trim_end() == FENCE {
-            return Ok(Some(&text[first.len()..end]));
-        }
-        end += line.len();
+pub fn front_matter_text(text: &str) -> Result<Option<&str>, String> {
+    match provost_text::split_front_matter(text) {
+        Ok(parts) => Ok(parts.front),
+        Err(_) => Err("the file starts with --- but has no closing ---".to_owned()),
     }
-    Err("the file starts with --- but has no closing ---".to_owned())
 }
 
 #[cfg(test)]

@@ -18,11 +18,11 @@ pub struct KeyFault;
 
 /// The parts of a BMAD key such as `1.2`, `1-2` or `1-2-login`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct StoryNumbers<'k> {
-    pub(crate) epic: &'k str,
-    pub(crate) story: &'k str,
+pub struct StoryNumbers<'k> {
+    pub epic: &'k str,
+    pub story: &'k str,
     /// The part after the numbers, such as `login`.
-    pub(crate) slug: Option<&'k str>,
+    pub slug: Option<&'k str>,
 }
 
 impl WorkKey {
@@ -41,7 +41,7 @@ impl WorkKey {
     }
 
     /// Returns the epic and story numbers, if the key contains them.
-    pub(crate) fn numbers(&self) -> Option<StoryNumbers<'_>> {
+    pub fn numbers(&self) -> Option<StoryNumbers<'_>> {
         let (epic, rest) = self.0.split_once(['.', '-'])?;
         let dashed = self.0.as_bytes().get(epic.len()) == Some(&b'-');
         let (story, slug) = match rest.split_once('-') {
@@ -54,7 +54,7 @@ impl WorkKey {
     }
 
     /// Returns the number of the epic, from a story's key or from a key such as `3` or `epic-3`.
-    pub(crate) fn epic(&self) -> Option<&str> {
+    pub fn epic(&self) -> Option<&str> {
         let alone = self.0.strip_prefix("epic-").unwrap_or(&self.0);
         if is_number(alone) { Some(alone) } else { self.numbers().map(|numbers| numbers.epic) }
     }

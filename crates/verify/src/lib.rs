@@ -7,26 +7,25 @@
 //! nothing in them is executed. Commands are only values here: the caller of [`Verifier::check`]
 //! runs them.
 
-mod bmad;
 mod field;
 mod key;
 mod pictures;
 mod policy;
 mod project;
 mod reason;
-mod story;
 mod template;
 mod verifier;
 
-pub use bmad::BmadWorkflow;
-pub use key::{KeyFault, WorkKey};
+pub use field::{FileFormat, front_matter_text, text_of, yaml};
+pub use key::{KeyFault, StoryNumbers, WorkKey};
 pub use pictures::{BadPicture, Comparison, MAX_PICTURE_BYTES, MAX_POINTS, PictureFile, compare};
 pub use policy::{
     Advice, AdvisedStep, AttemptEnding, PreviousAttempt, RetryPolicy, Urgency, WorkflowAttempt,
 };
-pub use project::MAX_FILE_BYTES;
+pub use project::{FilePattern, MAX_FILE_BYTES, ProjectDir, ProjectText};
 pub use reason::UnverifiedReason;
+pub use template::STORY_KEY;
 pub use verifier::{
     CommandRun, ProgramExit, Verifier, VerifierFault, VerifierProgram, VerifierSpec,
-    VerifierVerdict,
+    VerifierVerdict, WorkflowVerifier,
 };

@@ -18,27 +18,27 @@ const MAX_NAMES: usize = 100_000;
 
 /// A project's directory, with symbolic links in its path resolved.
 #[derive(Debug)]
-pub(crate) struct ProjectDir {
+pub struct ProjectDir {
     root: PathBuf,
 }
 
 /// A path below the project's directory. A star in its last part matches any text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FilePattern {
+pub struct FilePattern {
     directory: PathBuf,
     name: String,
 }
 
 /// The text of a file, and the path from which it was read.
 #[derive(Debug)]
-pub(crate) struct ProjectText {
-    pub(crate) path: String,
-    pub(crate) text: String,
+pub struct ProjectText {
+    pub path: String,
+    pub text: String,
 }
 
 impl FilePattern {
     /// Parses a relative path without `..`. The last part may contain one star.
-    pub(crate) fn new(text: &str) -> Result<Self, String> {
+    pub fn new(text: &str) -> Result<Self, String> {
         let path = Path::new(text);
         let down = |part: Component<'_>| matches!(part, Component::Normal(_));
         if text.is_empty() || !path.components().all(down) || text.contains('\0') {
@@ -71,7 +71,7 @@ impl FilePattern {
 }
 
 impl ProjectDir {
-    pub(crate) fn open(root: &Path) -> Result<Self, UnverifiedReason> {
+    pub fn open(root: &Path) -> Result<Self, UnverifiedReason> {
         match root.canonicalize() {
             Ok(root) if root.is_dir() => Ok(Self { root }),
             Ok(_) => {
@@ -122,7 +122,7 @@ impl ProjectDir {
     }
 
     /// Returns the path that matches one of the patterns, if there is exactly one.
-    pub(crate) fn find_one(&self, patterns: &[FilePattern]) -> Result<PathBuf, UnverifiedReason> {
+    pub fn find_one(&self, patterns: &[FilePattern]) -> Result<PathBuf, UnverifiedReason> {
         let mut found = Vec::new();
         for pattern in patterns {
             found.extend(self.matching(pattern)?);
@@ -139,7 +139,7 @@ impl ProjectDir {
     }
 
     /// Reads a text file, provided that its real path is inside the project.
-    pub(crate) fn read(&self, relative: &Path) -> Result<ProjectText, UnverifiedReason> {
+    pub fn read(&self, relative: &Path) -> Result<ProjectText, UnverifiedReason> {
         let path = relative.display().to_string();
         match String::from_utf8(self.bytes(relative, MAX_FILE_BYTES)?) {
             Ok(text) => Ok(ProjectText { path, text }),

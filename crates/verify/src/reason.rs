@@ -117,7 +117,7 @@ impl UnverifiedReason {
     }
 
     /// Whether the status is merely absent, so another file may still contain it.
-    pub(crate) fn is_absence(&self) -> bool {
+    pub fn is_absence(&self) -> bool {
         matches!(self, Self::NoFile { .. } | Self::NoField { .. })
     }
 }

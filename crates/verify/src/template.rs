@@ -3,7 +3,7 @@
 use crate::{key::WorkKey, reason::UnverifiedReason};
 
 /// The required form of a key if its epic or story is used.
-pub(crate) const STORY_KEY: &str = "a story such as 1-2, 1.2 or 1-2-login";
+pub const STORY_KEY: &str = "a story such as 1-2, 1.2 or 1-2-login";
 
 /// The names of the placeholders.
 const NAMES: [&str; 3] = ["key", "epic", "story"];

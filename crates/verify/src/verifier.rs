@@ -1,12 +1,11 @@
 //! Verifiers that a project declares. They check the exit status of a command, or the existence, a
 //! line or a field of a file.
 
-use std::path::Path;
+use std::{fmt, path::Path, sync::Arc};
 
 use regex::{Regex, RegexBuilder};
 
 use crate::{
-    bmad::BmadWorkflow,
     field::{self, FileFormat},
     key::WorkKey,
     project::{FilePattern, ProjectDir},
@@ -28,11 +27,20 @@ pub struct VerifierSpec {
     pub equals: Option<String>,
 }
 
+/// A verifier of a workflow that is known in advance.
+pub trait WorkflowVerifier: fmt::Debug + Send + Sync {
+    /// Checks that a key has the form that the workflow requires.
+    fn check_key(&self, key: &WorkKey) -> Result<(), UnverifiedReason>;
+
+    /// Checks whether the workflow completed. Returns a description of the evidence.
+    fn check(&self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason>;
+}
+
 /// A condition that a verifier checks.
 #[derive(Clone, Debug)]
 pub enum Verifier {
-    /// A BMAD workflow has reached the expected status.
-    Bmad(BmadWorkflow),
+    /// A workflow that is known in advance has completed.
+    Workflow(Arc<dyn WorkflowVerifier>),
     /// The command exits with status 0.
     Command(CommandTemplate),
     /// The file has the expected content.
@@ -179,7 +187,7 @@ impl Verifier {
     /// Checks that a key has the required form. Called before any file is read.
     pub fn check_key(&self, key: &WorkKey) -> Result<(), UnverifiedReason> {
         match self {
-            Self::Bmad(workflow) => workflow.check_key(key),
+            Self::Workflow(workflow) => workflow.check_key(key),
             Self::Command(command) => command.program(key).map(drop),
             Self::File(FileCheck { file, holds }) => {
                 let inside = match holds {
@@ -203,7 +211,7 @@ impl Verifier {
         run: impl FnOnce(&VerifierProgram) -> CommandRun,
     ) -> VerifierVerdict {
         let found = match self {
-            Self::Bmad(workflow) => {
+            Self::Workflow(workflow) => {
                 ProjectDir::open(project).and_then(|project| workflow.check(&project, key))
             }
             Self::Command(command) => command.check(key, run),
@@ -441,10 +449,6 @@ mod tests {
         let fits = |verifier: &Verifier, key: &str| {
             verifier.check_key(&WorkKey::parse(key).unwrap()).is_ok()
         };
-        let story = Verifier::Bmad(BmadWorkflow::Review);
-        assert!(fits(&story, "1-2") && !fits(&story, "PAY-7"));
-        let retro = Verifier::Bmad(BmadWorkflow::Retro);
-        assert!(fits(&retro, "epic-3") && !fits(&retro, "x"));
         for pairs in [
             &[("command", "grep {epic} list")][..],
             &[("file", "{story}.md")],

@@ -4,17 +4,19 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
 use provost_api::{ApiError, ErrorCode, VerifyEnd, VerifyReply, VerifyRequest};
+use provost_bmad::BmadWorkflow as BuiltIn;
 use provost_config::{
     CommandSpec, Escalation, Resolved, Switchable, TextLine, Verifier as Settings, Workflow,
 };
 use provost_sys::program::{ProgramEnd, ProgramRun};
 use provost_verify::{
-    BmadWorkflow as BuiltIn, CommandRun, ProgramExit, RetryPolicy, Urgency, Verifier,
-    VerifierProgram, VerifierSpec, VerifierVerdict, WorkKey,
+    CommandRun, ProgramExit, RetryPolicy, Urgency, Verifier, VerifierProgram, VerifierSpec,
+    VerifierVerdict, WorkKey,
 };
 
 use crate::{
@@ -203,13 +205,13 @@ fn verifier(
 ) -> Result<(Verifier, VerifierLimits), ApiError> {
     let no_command = VerifierLimits { time: Duration::ZERO, output: 0 };
     let Some(settings) = resolved.verifiers.get(name) else {
-        let built_in = BuiltIn::from_verifier_name(name).map(Verifier::Bmad);
+        let built_in = BuiltIn::from_verifier_name(name);
         let known = resolved.verifiers.keys().map(String::as_str);
         let known: Vec<&str> =
             known.chain(BuiltIn::ALL.iter().map(|workflow| workflow.verifier())).collect();
         let what = format!("verifier for workflow {workflow:?} called");
         return built_in
-            .map(|verifier| (verifier, no_command))
+            .map(|built_in| (Verifier::Workflow(Arc::new(built_in)), no_command))
             .ok_or_else(|| unknown_name(&what, name, &known).next("provost config show"));
     };
     if let Switchable::On(CommandSpec::Shell(line)) = &settings.command

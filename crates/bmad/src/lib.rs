@@ -4,12 +4,11 @@
 //! story's file is used if the sprint status has no entry for the story. If the sprint status is
 //! invalid or contradictory, however, nothing is verified.
 
-use crate::{
-    key::WorkKey,
-    project::ProjectDir,
-    reason::UnverifiedReason,
-    story::{self, Sprint, StoryStatus},
-};
+mod story;
+
+use provost_verify::{ProjectDir, UnverifiedReason, WorkKey, WorkflowVerifier};
+
+use self::story::{Sprint, StoryStatus};
 
 /// A BMAD workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,33 +61,6 @@ impl BmadWorkflow {
         }
     }
 
-    /// Checks that a key has the form that the workflow requires.
-    pub(crate) fn check_key(self, key: &WorkKey) -> Result<(), UnverifiedReason> {
-        match self {
-            Self::Retro => epic(key).map(drop),
-            Self::Create | Self::Dev | Self::Automate | Self::Review => {
-                story::numbers(key).map(drop)
-            }
-        }
-    }
-
-    /// Checks whether the workflow completed.
-    pub(crate) fn check(
-        self,
-        project: &ProjectDir,
-        key: &WorkKey,
-    ) -> Result<String, UnverifiedReason> {
-        match self {
-            Self::Retro => self.retro(project, key),
-            Self::Create => {
-                // A status without a story file does not prove that the story exists.
-                story::check_exists(project, key)?;
-                self.story(project, key)
-            }
-            Self::Dev | Self::Automate | Self::Review => self.story(project, key),
-        }
-    }
-
     fn story(self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason> {
         let in_sprint = Sprint::read(project).and_then(|sprint| sprint.story(key));
         let first = match in_sprint.and_then(|status| self.check_status(&status)) {
@@ -124,6 +96,29 @@ impl BmadWorkflow {
             expected: self.accepted_statuses().join(" or "),
             found: written.clone(),
         })
+    }
+}
+
+impl WorkflowVerifier for BmadWorkflow {
+    fn check_key(&self, key: &WorkKey) -> Result<(), UnverifiedReason> {
+        match self {
+            Self::Retro => epic(key).map(drop),
+            Self::Create | Self::Dev | Self::Automate | Self::Review => {
+                story::numbers(key).map(drop)
+            }
+        }
+    }
+
+    fn check(&self, project: &ProjectDir, key: &WorkKey) -> Result<String, UnverifiedReason> {
+        match self {
+            Self::Retro => self.retro(project, key),
+            Self::Create => {
+                // A status without a story file does not prove that the story exists.
+                story::check_exists(project, key)?;
+                self.story(project, key)
+            }
+            Self::Dev | Self::Automate | Self::Review => self.story(project, key),
+        }
     }
 }
 
@@ -350,5 +345,14 @@ mod tests {
         let optional = format!("{done}  epic-1-retrospective: optional\n");
         assert_eq!(retro(&optional, "1"), Err("differs"));
         assert_eq!(retro("  epic-1-retrospective: done\n", "1"), Err("no_field"));
+    }
+
+    #[test]
+    fn key_must_fit_the_workflow() {
+        let fits = |workflow: BmadWorkflow, key: &str| {
+            workflow.check_key(&WorkKey::parse(key).unwrap()).is_ok()
+        };
+        assert!(fits(BmadWorkflow::Review, "1-2") && !fits(BmadWorkflow::Review, "PAY-7"));
+        assert!(fits(BmadWorkflow::Retro, "epic-3") && !fits(BmadWorkflow::Retro, "x"));
     }
 }

@@ -2,18 +2,14 @@
 
 use std::path::PathBuf;
 
+use provost_verify::{
+    FileFormat, FilePattern, ProjectDir, ProjectText, STORY_KEY, StoryNumbers, UnverifiedReason,
+    WorkKey, front_matter_text, text_of, yaml,
+};
 use serde_json::{Map, Value};
 
-use crate::{
-    field::{self, FileFormat},
-    key::{StoryNumbers, WorkKey},
-    project::{FilePattern, ProjectDir, ProjectText},
-    reason::UnverifiedReason,
-    template::STORY_KEY,
-};
-
 /// Possible paths of `sprint-status.yaml`. The first one that exists is used.
-pub(crate) const SPRINT_FILES: [&str; 3] = [
+const SPRINT_FILES: [&str; 3] = [
     "_bmad-output/implementation-artifacts/sprint-status.yaml",
     "_bmad-output/sprint-status.yaml",
     "docs/sprint-artifacts/sprint-status.yaml",
@@ -33,28 +29,28 @@ const STORIES: &str = "development_status";
 
 /// A status, and the place where it was found.
 #[derive(Debug)]
-pub(crate) struct StoryStatus {
-    pub(crate) path: String,
-    pub(crate) field: String,
+pub(super) struct StoryStatus {
+    pub(super) path: String,
+    pub(super) field: String,
     /// The status as written in the file.
-    pub(crate) written: String,
+    pub(super) written: String,
 }
 
 impl StoryStatus {
     /// Returns the status in BMAD's current spelling: `Ready for Review` becomes `ready-for-review`.
-    pub(crate) fn normalized(&self) -> String {
+    pub(super) fn normalized(&self) -> String {
         self.written.trim().to_lowercase().replace([' ', '_'], "-")
     }
 }
 
 /// The stories in a sprint and their statuses.
-pub(crate) struct Sprint {
+pub(super) struct Sprint {
     path: String,
     entries: Map<String, Value>,
 }
 
 impl Sprint {
-    pub(crate) fn read(project: &ProjectDir) -> Result<Self, UnverifiedReason> {
+    pub(super) fn read(project: &ProjectDir) -> Result<Self, UnverifiedReason> {
         let mut absent = None;
         for file in SPRINT_FILES {
             match project.read(file.as_ref()) {
@@ -79,7 +75,7 @@ impl Sprint {
     }
 
     /// Returns the status of a story's entry, which must be unique.
-    pub(crate) fn story(&self, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
+    pub(super) fn story(&self, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
         let numbers = numbers(key)?;
         let matching: Vec<&String> =
             self.entries.keys().filter(|entry| is_entry_of(entry, numbers)).collect();
@@ -94,9 +90,9 @@ impl Sprint {
     }
 
     /// Returns the status of the entry with this exact name.
-    pub(crate) fn entry(&self, name: &str) -> Result<StoryStatus, UnverifiedReason> {
+    pub(super) fn entry(&self, name: &str) -> Result<StoryStatus, UnverifiedReason> {
         let (path, field) = (self.path.clone(), format!("{STORIES}.{name}"));
-        match self.entries.get(name).map(field::text_of) {
+        match self.entries.get(name).map(text_of) {
             None => Err(UnverifiedReason::NoField { path, field }),
             Some(None) => Err(UnverifiedReason::NotText { path, field }),
             Some(Some(written)) => Ok(StoryStatus { path, field, written }),
@@ -104,7 +100,7 @@ impl Sprint {
     }
 
     /// Returns the statuses of all stories in an epic, or fails if it has none.
-    pub(crate) fn epic(&self, epic: &str) -> Result<Vec<StoryStatus>, UnverifiedReason> {
+    pub(super) fn epic(&self, epic: &str) -> Result<Vec<StoryStatus>, UnverifiedReason> {
         let of_epic = |entry: &&String| {
             let key = WorkKey::parse(entry).ok();
             key.and_then(|key| key.numbers().map(|numbers| numbers.epic == epic)).unwrap_or(false)
@@ -135,7 +131,7 @@ fn is_entry_of(entry: &str, wanted: StoryNumbers<'_>) -> bool {
 }
 
 /// Finds the file of a story, which must be unique.
-pub(crate) fn file(project: &ProjectDir, key: &WorkKey) -> Result<PathBuf, UnverifiedReason> {
+pub(super) fn file(project: &ProjectDir, key: &WorkKey) -> Result<PathBuf, UnverifiedReason> {
     let StoryNumbers { epic, story, slug } = numbers(key)?;
     let name = format!("{epic}-{story}-{}.md", slug.unwrap_or("*"));
     let patterns = STORY_DIRS.iter().map(|place| FilePattern::new(&format!("{place}/{name}")));
@@ -157,12 +153,12 @@ fn read(project: &ProjectDir, key: &WorkKey) -> Result<ProjectText, UnverifiedRe
 }
 
 /// Checks that the story has exactly one file and that the file is readable.
-pub(crate) fn check_exists(project: &ProjectDir, key: &WorkKey) -> Result<(), UnverifiedReason> {
+pub(super) fn check_exists(project: &ProjectDir, key: &WorkKey) -> Result<(), UnverifiedReason> {
     statuses_in_front_matter(&read(project, key)?).map(drop)
 }
 
 /// Returns the status given in a story's file.
-pub(crate) fn status(project: &ProjectDir, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
+pub(super) fn status(project: &ProjectDir, key: &WorkKey) -> Result<StoryStatus, UnverifiedReason> {
     let read = read(project, key)?;
     let statuses = statuses_in_front_matter(&read)?.into_iter().chain(statuses_in_head(&read.text));
     let mut statuses: Vec<String> = statuses.collect();
@@ -177,21 +173,20 @@ pub(crate) fn status(project: &ProjectDir, key: &WorkKey) -> Result<StoryStatus,
 
 fn statuses_in_front_matter(read: &ProjectText) -> Result<Vec<String>, UnverifiedReason> {
     let malformed = |why| UnverifiedReason::Malformed { path: read.path.clone(), why };
-    let Some(head) = field::front_matter_text(&read.text).map_err(malformed)? else {
+    let Some(head) = front_matter_text(&read.text).map_err(malformed)? else {
         return Ok(Vec::new());
     };
-    let front = field::yaml(head).map_err(malformed)?;
+    let front = yaml(head).map_err(malformed)?;
     let values = ["status", "Status"].into_iter().filter_map(|name| front.get(name));
     let not_text =
         || UnverifiedReason::NotText { path: read.path.clone(), field: "Status".to_owned() };
-    values.map(|value| field::text_of(value).ok_or_else(not_text)).collect()
+    values.map(|value| text_of(value).ok_or_else(not_text)).collect()
 }
 
 /// Returns the statuses on lines before the first section. Later lines are ignored, because they
 /// are prose about the work. Lines in code or comments are ignored as well.
 fn statuses_in_head(text: &str) -> Vec<String> {
-    let front =
-        field::front_matter_text(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
+    let front = front_matter_text(text).ok().flatten().map_or(0, |front| front.lines().count() + 2);
     let mut aside = None;
     let mut statuses = Vec::new();
     for line in text.lines().skip(front) {
@@ -254,7 +249,7 @@ fn comment(mut open: bool, line: &str) -> Option<MarkdownRegion> {
     }
 }
 
-pub(crate) fn numbers(key: &WorkKey) -> Result<StoryNumbers<'_>, UnverifiedReason> {
+pub(super) fn numbers(key: &WorkKey) -> Result<StoryNumbers<'_>, UnverifiedReason> {
     key.numbers()
         .ok_or_else(|| UnverifiedReason::Key { key: key.as_str().to_owned(), expected: STORY_KEY })
 }
