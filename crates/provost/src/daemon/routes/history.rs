@@ -13,8 +13,8 @@ use provost_engine::{
 use provost_ledger::{ReadLedger, SqliteReader};
 use serde::{Deserialize, Serialize};
 
-use super::{ApiCaller, DaemonServer, QueryParams, RouteResult, bad_request};
-use crate::daemon::server::wall_ms;
+use super::request::{QueryParams, RouteResult, bad_request};
+use crate::daemon::server::{ApiCaller, DaemonServer, wall_ms};
 
 /// The default and maximum number of search results of each kind.
 const DEFAULT_RESULTS: usize = 10;

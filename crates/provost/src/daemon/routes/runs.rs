@@ -2,9 +2,7 @@
 
 use axum::{
     Json,
-    body::Bytes,
     extract::{Path, State},
-    http::HeaderMap,
     response::IntoResponse,
 };
 use provost_api::{
@@ -21,23 +19,19 @@ use provost_engine::{
 };
 use serde::Deserialize;
 
-use super::{
-    ApiCaller, DEFAULT_LIMIT, DaemonServer, JsonBody, QueryParams, RouteResult, bad_request,
-    list_response, submit,
+use super::request::{
+    DEFAULT_LIMIT, JsonBody, NoBody, OperatorCall, QueryParams, RouteResult, bad_request,
+    list_response,
 };
+use crate::daemon::server::DaemonServer;
 
 /// The maximum size of a run's spec, in bytes.
 const MAX_SPEC: usize = 512 << 10;
 
 /// Opens a run. The client creates the id, so that it knows the id before the request.
 pub(super) async fn open(
-    State(daemon): State<DaemonServer>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<OpenRunRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<OpenRunRequest>>,
 ) -> RouteResult {
-    let peer = daemon.identify(&caller).await?;
-    peer.must_be_operator()?;
     let id = request.id.parse::<RunId>().map_err(|why| bad_request(why.to_string()))?;
     let spec: RunSpec = serde_json::from_value(request.spec)
         .map_err(|why| bad_request(format!("the run's spec cannot be read: {why}")))?;
@@ -46,14 +40,7 @@ pub(super) async fn open(
     if spec.spec.as_ref().is_some_and(|text| text.len() > MAX_SPEC) {
         return Err(bad_request(format!("the spec is longer than {MAX_SPEC} bytes")).into());
     }
-    submit(
-        &daemon,
-        &peer,
-        &headers,
-        "open-run",
-        EngineRequest::OpenRun { id, spec: Box::new(spec) },
-    )
-    .await
+    sender.submit("open-run", EngineRequest::OpenRun { id, spec: Box::new(spec) }).await
 }
 
 #[derive(Debug, Deserialize)]
@@ -78,25 +65,19 @@ pub(super) async fn row(
 }
 
 pub(super) async fn cancel(
-    State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<CancelRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<CancelRequest>>,
 ) -> RouteResult {
     check_text(&request.because, "reason")?;
     let command = RunCommand::Cancel { because: request.because };
-    submit_as_operator(&daemon, &caller, &headers, run, "cancel-run", command).await
+    sender.change_run("cancel-run", run, command).await
 }
 
 pub(super) async fn take_over(
-    State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    _body: Bytes,
+    OperatorCall { sender, .. }: OperatorCall<NoBody>,
 ) -> RouteResult {
-    submit_as_operator(&daemon, &caller, &headers, run, "take-over-run", RunCommand::TakeOver).await
+    sender.change_run("take-over-run", run, RunCommand::TakeOver).await
 }
 
 pub(super) async fn graph(
@@ -107,11 +88,8 @@ pub(super) async fn graph(
 }
 
 pub(super) async fn approve(
-    State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<ApproveRunRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<ApproveRunRequest>>,
 ) -> RouteResult {
     let (what, command) = match request.landing {
         Some(commit) => {
@@ -119,15 +97,12 @@ pub(super) async fn approve(
         }
         None => ("approve-plan", RunCommand::ApprovePlan),
     };
-    submit_as_operator(&daemon, &caller, &headers, run, what, command).await
+    sender.change_run(what, run, command).await
 }
 
 pub(super) async fn reject(
-    State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<RejectRunRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<RejectRunRequest>>,
 ) -> RouteResult {
     check_text(&request.because, "reason")?;
     let RejectRunRequest { because, landing } = request;
@@ -137,26 +112,19 @@ pub(super) async fn reject(
         }
         None => ("reject-plan", RunCommand::RejectPlan { because }),
     };
-    submit_as_operator(&daemon, &caller, &headers, run, what, command).await
+    sender.change_run(what, run, command).await
 }
 
-/// Resumes a run. The empty body is read anyway, as in `stop_daemon`.
 pub(super) async fn resume(
-    State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    _body: Bytes,
+    OperatorCall { sender, .. }: OperatorCall<NoBody>,
 ) -> RouteResult {
-    submit_as_operator(&daemon, &caller, &headers, run, "resume-run", RunCommand::Resume).await
+    sender.change_run("resume-run", run, RunCommand::Resume).await
 }
 
 pub(super) async fn limit(
-    State(daemon): State<DaemonServer>,
     Path(run): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<LimitRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<LimitRequest>>,
 ) -> RouteResult {
     let LimitRequest { output, tokens, turns } = request;
     if output.is_some() {
@@ -167,7 +135,7 @@ pub(super) async fn limit(
         return Err(bad_request("no limit given: expected tokens or turns").into());
     }
     let command = RunCommand::RaiseBudget { tokens, turns };
-    submit_as_operator(&daemon, &caller, &headers, run, "limit-run", command).await
+    sender.change_run("limit-run", run, command).await
 }
 
 /// Resolves the id of a run.
@@ -176,18 +144,4 @@ pub(super) async fn resolve_id(daemon: &DaemonServer, run: String) -> Result<Run
     row.id.parse().map_err(|why: provost_core::ids::ParseIdError| {
         ApiError::new(ErrorCode::Internal, why.to_string())
     })
-}
-
-/// Sends a command from the operator about a run to the engine.
-async fn submit_as_operator(
-    daemon: &DaemonServer,
-    caller: &ApiCaller,
-    headers: &HeaderMap,
-    run: String,
-    what: &str,
-    command: RunCommand,
-) -> RouteResult {
-    let peer = daemon.identify(caller).await?;
-    peer.must_be_operator()?;
-    submit(daemon, &peer, headers, what, EngineRequest::RunCommand { run, command }).await
 }

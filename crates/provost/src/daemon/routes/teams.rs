@@ -5,15 +5,13 @@ use std::time::Duration;
 use axum::{
     Json,
     extract::{Path, State},
-    http::HeaderMap,
     response::IntoResponse,
 };
 use provost_api::{
-    ApiError, ErrorCode, IDEMPOTENCY_KEY, NextRequest, OpenTeamRequest, PairRequest,
-    TeamCommandRequest,
+    ApiError, ErrorCode, NextRequest, OpenTeamRequest, PairRequest, TeamCommandRequest,
 };
 use provost_core::{
-    ids::TeamId,
+    ids::{LaunchId, TeamId},
     team::{TeamCommand, TeamSpec, TeamWaitTarget},
 };
 use provost_engine::{
@@ -28,44 +26,40 @@ use serde::Deserialize;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
 use super::{
-    ApiCaller, DEFAULT_LIMIT, DaemonServer, JsonBody, QueryParams, RouteResult, bad_request,
-    history::read, list_response, qualify_hints, submit,
+    history::read,
+    request::{
+        Call, DEFAULT_LIMIT, JsonBody, OperatorCall, QueryParams, RouteResult, Sender, bad_request,
+        list_response,
+    },
 };
-use crate::daemon::peer::{self, CallerIdentity};
+use crate::daemon::{
+    peer::{self, CallerIdentity},
+    server::{ApiCaller, DaemonServer},
+};
 
 /// The maximum time that one request waits for a message. To wait longer, clients repeat the request.
 const MAX_WAIT: Duration = Duration::from_secs(110);
 
 /// Opens a team. The client creates the id, so that it knows the id before the request.
 pub(super) async fn open(
-    State(daemon): State<DaemonServer>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<OpenTeamRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<OpenTeamRequest>>,
 ) -> RouteResult {
-    let peer = daemon.identify(&caller).await?;
-    peer.must_be_operator()?;
     let ask =
         TeamRequest::Open { id: parse_id(&request.id)?, spec: Box::new(parse_spec(request.spec)?) };
-    submit(&daemon, &peer, &headers, "open-task", EngineRequest::Team(ask)).await
+    sender.submit("open-task", EngineRequest::Team(ask)).await
 }
 
 /// Opens a team with all its members. If any part fails, nothing is opened.
 pub(super) async fn pair(
-    State(daemon): State<DaemonServer>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<PairRequest>,
+    OperatorCall { sender, body: JsonBody(request) }: OperatorCall<JsonBody<PairRequest>>,
 ) -> RouteResult {
-    let peer = daemon.identify(&caller).await?;
-    peer.must_be_operator()?;
     let id = parse_id(&request.id)?;
     let start: TeamStart = serde_json::from_value(request.pairing)
         .map_err(|why| bad_request(format!("cannot parse the new team and its members: {why}")))?;
     check_spec(&start.spec)?;
-    check_startable(&daemon, &start)?;
+    check_startable(&sender.daemon, &start)?;
     let ask = TeamRequest::Pair { id, start: Box::new(start) };
-    submit(&daemon, &peer, &headers, "pair", EngineRequest::Team(ask)).await
+    sender.submit("pair", EngineRequest::Team(ask)).await
 }
 
 /// Rejects a team if one of its members cannot be started. Otherwise the error would be noticed only after other
@@ -204,27 +198,20 @@ pub(super) async fn handoff(
 
 /// Sends a command to a team on behalf of the caller.
 pub(super) async fn command(
-    State(daemon): State<DaemonServer>,
     Path(task): Path<String>,
-    caller: ApiCaller,
-    headers: HeaderMap,
-    JsonBody(request): JsonBody<TeamCommandRequest>,
+    Call { sender, body: JsonBody(request) }: Call<JsonBody<TeamCommandRequest>>,
 ) -> RouteResult {
-    let peer = daemon.identify(&caller).await?;
     let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
-    let by = identify_actor(&daemon, &peer, launch, token, request.acting_as)?;
-    let what = if headers.contains_key(IDEMPOTENCY_KEY) {
-        change_kind(&request.command, &by)
-    } else {
-        String::new()
-    };
+    let by = identify_actor(&sender, launch, token, request.acting_as)?;
+    let what =
+        if sender.key().is_some() { change_kind(&request.command, &by) } else { String::new() };
     let command: TeamCommand = serde_json::from_value(request.command)
         .map_err(|why| bad_request(format!("cannot read the team's command: {why}")))?;
     if command.action().is_none() {
         return Err(bad_request("this command is internal to Provost").into());
     }
     let ask = TeamRequest::Command { task, by: by.clone(), command: Box::new(command) };
-    submit(&daemon, &acting_peer(peer, &by), &headers, &what, EngineRequest::Team(ask)).await
+    acting_sender(sender, &by).submit(&what, EngineRequest::Team(ask)).await
 }
 
 /// Returns a name for the change that consists of the kind of change and the member, because idempotency keys belong to
@@ -244,23 +231,22 @@ fn change_kind(command: &serde_json::Value, by: &TeamCaller) -> String {
 
 /// Returns the caller's next message, or waits for one. An empty inbox is not an error.
 pub(super) async fn next(
-    State(daemon): State<DaemonServer>,
     Path(task): Path<String>,
-    caller: ApiCaller,
-    JsonBody(request): JsonBody<NextRequest>,
+    Call { sender, body: JsonBody(request) }: Call<JsonBody<NextRequest>>,
 ) -> RouteResult {
-    let peer = daemon.identify(&caller).await?;
     let (launch, token) = (request.launch.as_deref(), request.token.as_deref());
-    let by = identify_actor(&daemon, &peer, launch, token, request.acting_as)?;
-    let speaker = acting_peer(peer, &by);
+    let by = identify_actor(&sender, launch, token, request.acting_as)?;
+    let sender = acting_sender(sender, &by);
+    let daemon = &sender.daemon;
     // Subscribe before the first query, so that no message is missed.
     let mut news = daemon.handle.subscribe();
     let wait = Duration::from_millis(request.wait_ms).min(MAX_WAIT);
     let deadline = tokio::time::Instant::now() + wait;
     loop {
         let ask = TeamRequest::Next { task: task.clone(), by: by.clone() };
-        let answer = daemon.handle.request(EngineRequest::Team(ask), &speaker.actor(), None).await;
-        let answer = answer.map_err(|why| qualify_hints(&daemon, &speaker, why))?;
+        let answer =
+            daemon.handle.request(EngineRequest::Team(ask), &sender.peer.actor(), None).await;
+        let answer = answer.map_err(|why| sender.qualify_hints(why))?;
         let EngineReply::NextMessage(found) = answer else {
             return Err(mismatched_reply().into());
         };
@@ -314,24 +300,25 @@ fn may_add_message(kind: &str) -> bool {
 /// Returns who the caller is. An agent is identified by its process or its token. The operator acts
 /// either as the operator or as a member with that member's permissions.
 fn identify_actor(
-    daemon: &DaemonServer,
-    peer: &CallerIdentity,
+    sender: &Sender,
     launch: Option<&str>,
     token: Option<&str>,
     named: Option<String>,
 ) -> Result<TeamCaller, ApiError> {
-    Ok(match peer::verify_reporter(peer, &daemon.world, launch, token)? {
-        Some(launch) => TeamCaller::Launch { launch, named },
-        None => named.map_or(TeamCaller::Operator, TeamCaller::Member),
-    })
+    Ok(actor(sender.reporter(launch, token)?, named))
 }
 
-/// Returns the peer to act as. A caller that has the token of a launch acts as that launch,
-/// regardless of where its process comes from.
-fn acting_peer(peer: CallerIdentity, by: &TeamCaller) -> CallerIdentity {
+fn actor(launch: Option<LaunchId>, named: Option<String>) -> TeamCaller {
+    match launch {
+        Some(launch) => TeamCaller::Launch { launch, named },
+        None => named.map_or(TeamCaller::Operator, TeamCaller::Member),
+    }
+}
+
+fn acting_sender(sender: Sender, by: &TeamCaller) -> Sender {
     match by {
-        TeamCaller::Launch { launch, .. } => CallerIdentity::Launch(*launch),
-        TeamCaller::Operator | TeamCaller::Member(_) => peer,
+        TeamCaller::Launch { launch, .. } => sender.speaking_as(Some(*launch)),
+        TeamCaller::Operator | TeamCaller::Member(_) => sender,
     }
 }
 
@@ -350,7 +337,8 @@ pub(super) async fn identify_reader(
     };
     if !anonymous {
         let (launch, token) = (who.launch.as_deref(), who.token.as_deref());
-        return identify_actor(daemon, &peer, launch, token, who.by.clone());
+        let launch = peer::verify_reporter(&peer, &daemon.world, launch, token)?;
+        return Ok(actor(launch, who.by.clone()));
     }
     if who.by.is_some() {
         let message = "only the operator, or a launch with its token, may read as a member of a \
