@@ -7,6 +7,7 @@
 
 pub mod adapter;
 pub mod command;
+pub mod discovery;
 pub mod fields;
 pub mod front_end;
 pub mod jsonl;

@@ -6,6 +6,7 @@ use std::{
 };
 
 use clap::Args;
+use provost_agent::discovery::{AgentSelector, DiscoveredAgent, Discovery};
 use provost_api::{ApiError, Client, OpenSessionRequest};
 use provost_config::{Act, FlagSetting, Resolved};
 use provost_core::{
@@ -19,7 +20,6 @@ use provost_core::{
 use serde_json::Value;
 
 use super::{
-    discovery::{self, AgentSelector, DiscoveredAgent},
     mutation::KeyArgs,
     spawn::{
         self, label,
@@ -28,7 +28,8 @@ use super::{
     },
 };
 use crate::{
-    cli::CliResult, clock, context::Context, error::usage, settings, target, trust::TrustPrompt, ui,
+    adapters::adapters, cli::CliResult, clock, context::Context, error::usage, settings, target,
+    trust::TrustPrompt, ui,
 };
 
 /// Supervise an agent that Provost did not start
@@ -82,7 +83,9 @@ pub(crate) fn run(context: &Context, args: &AdoptArgs) -> CliResult {
         pane: args.tmux.clone(),
         thread: args.thread.clone(),
     };
-    let found = discovery::find_agent(context, &given)?;
+    let variable = |name: &str| context.environment.get(name).map(str::to_owned);
+    let discovery = Discovery { adapters: adapters(), variable: &variable };
+    let found = discovery.find_agent(&given)?;
     let id = clock::new_id();
     let client = context.daemon()?;
     let mut spec = spec(context, args, SessionId(id), &found)?;

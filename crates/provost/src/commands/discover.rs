@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use provost_agent::discovery::{DiscoveredAgent, Discovery};
 use provost_api::{ApiError, SessionRow, SessionsReply};
 use provost_core::lifecycle::Flag;
 use serde_json::{Value, json};
 
-use super::discovery::{self, DiscoveredAgent};
-use crate::{cli::CliResult, context::Context, daemon::connect_only, ui};
+use crate::{adapters::adapters, cli::CliResult, context::Context, daemon::connect_only, ui};
 
 /// List agents on this machine that Provost did not start
 ///
@@ -26,10 +26,12 @@ pub(crate) struct DiscoverArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &DiscoverArgs) -> CliResult {
-    let mut agents = discovery::running_agents()?;
-    discovery::add_panes(context, &mut agents)?;
+    let variable = |name: &str| context.environment.get(name).map(str::to_owned);
+    let discovery = Discovery { adapters: adapters(), variable: &variable };
+    let mut agents = discovery.running_agents()?;
+    discovery.add_panes(&mut agents)?;
     if args.all {
-        agents.extend(discovery::idle_conversations(context, &agents));
+        agents.extend(discovery.idle_conversations(&agents));
     }
     let sessions = AdoptedSessions::load(context);
     let free = agents.iter().filter(|found| sessions.session_of(found).is_none());

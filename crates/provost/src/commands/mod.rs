@@ -14,7 +14,6 @@ pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod demo_agent;
 pub(crate) mod discover;
-mod discovery;
 pub(crate) mod doctor;
 pub(crate) mod events;
 pub(crate) mod exit_codes;
