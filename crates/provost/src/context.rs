@@ -9,7 +9,8 @@ use crate::{
     clock, daemon,
     environment::Environment,
     home::ProvostHome,
-    settings, target,
+    settings,
+    target::{self, SessionOrRun},
     ui::{Paint, Ui},
 };
 
@@ -83,6 +84,11 @@ impl Context {
             return Ok(reply.found);
         }
         target::look_up(&self.daemon()?, name)
+    }
+
+    /// Looks up a session or run. Fails if both a session and a run have this name.
+    pub(crate) fn find_session_or_run(&self, name: &str) -> Result<SessionOrRun, ApiError> {
+        target::session_or_run(self.look_up(name)?, name)
     }
 
     fn warn_about(&self, info: &DaemonInfo) {

@@ -155,6 +155,9 @@ pub enum ManagerMode {
 }
 
 impl ManagerMode {
+    pub const ALL: [ManagerMode; 3] =
+        [ManagerMode::Light, ManagerMode::Guided, ManagerMode::Strict];
+
     pub fn as_str(self) -> &'static str {
         match self {
             ManagerMode::Light => "light",
@@ -218,6 +221,15 @@ pub enum MoveKind {
 }
 
 impl MoveKind {
+    pub const ALL: [MoveKind; 6] = [
+        MoveKind::Wait,
+        MoveKind::Nudge,
+        MoveKind::Interrupt,
+        MoveKind::Escalate,
+        MoveKind::Stop,
+        MoveKind::Inspect,
+    ];
+
     pub fn as_str(self) -> &'static str {
         match self {
             MoveKind::Wait => "wait",

@@ -107,6 +107,8 @@ pub enum Priority {
 }
 
 impl Priority {
+    pub const ALL: [Priority; 3] = [Priority::Low, Priority::Normal, Priority::High];
+
     pub fn as_str(self) -> &'static str {
         match self {
             Priority::Low => "low",

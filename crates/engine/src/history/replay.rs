@@ -34,6 +34,9 @@ pub enum ReplayForm {
 }
 
 impl ReplayForm {
+    pub const ALL: [ReplayForm; 3] =
+        [ReplayForm::Compact, ReplayForm::Timeline, ReplayForm::Transcript];
+
     pub fn as_str(self) -> &'static str {
         match self {
             ReplayForm::Compact => "compact",

@@ -6,13 +6,9 @@ use provost_core::lifecycle::State;
 
 use super::{
     input,
-    mutation::{KeyArgs, change_any},
+    mutation::{KeyArgs, change_found},
 };
-use crate::{
-    cli::CliResult,
-    context::Context,
-    target::{self, SessionOrRun},
-};
+use crate::{cli::CliResult, context::Context, target::SessionOrRun};
 
 /// End a session or run with the outcome `cancelled`
 ///
@@ -33,12 +29,12 @@ pub(crate) struct CancelArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &CancelArgs) -> CliResult {
-    let found = target::find_session_or_run(&context.daemon()?, &args.id)?;
+    let found = context.find_session_or_run(&args.id)?;
     if is_cancelled(&found) {
         context.ui.notice("already cancelled");
     }
     let request = CancelRequest { because: args.because.clone() };
-    change_any(context, &args.id, "cancel", &request, "cancel", &request, &args.key)
+    change_found(context, found, "cancel", &request, "cancel", &request, &args.key)
 }
 
 fn is_cancelled(found: &SessionOrRun) -> bool {

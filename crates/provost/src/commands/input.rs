@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use provost_api::ApiError;
 
 use crate::error::usage;
@@ -32,6 +33,27 @@ fn check_text(what: &str, text: String) -> Result<String, ApiError> {
         return Err(usage(format!("{what} is empty")));
     }
     Ok(text)
+}
+
+/// Accepts the values of an enum by their names.
+pub(crate) fn one_of<T: Copy + Send + Sync + 'static>(
+    values: &'static [T],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let named = values.iter().map(|value| PossibleValue::new(name(*value)));
+    let find = move |word: String| values.iter().copied().find(|value| name(*value) == word);
+    PossibleValuesParser::new(named).try_map(move |word| find(word).ok_or("unknown value"))
+}
+
+/// Accepts the values of an enum by their names. The help describes each of them.
+pub(crate) fn one_of_described<T: Copy + Send + Sync + 'static>(
+    values: &'static [(T, &'static str)],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let named = values.iter().map(|(value, help)| PossibleValue::new(name(*value)).help(*help));
+    let all = values.iter().map(|(value, _)| *value);
+    let find = move |word: String| all.clone().find(|value| name(*value) == word);
+    PossibleValuesParser::new(named).try_map(move |word| find(word).ok_or("unknown value"))
 }
 
 /// Parses the name of a session or request. An empty name is rejected.

@@ -45,8 +45,9 @@ pub(crate) fn run(context: &Context, args: &LimitArgs) -> CliResult {
     let output = args.output.as_deref().map(|text| settings::parse_size("--output", text));
     let request =
         LimitRequest { output: output.transpose()?, tokens: args.tokens, turns: args.turns };
+    let found = context.find_session_or_run(&args.id)?;
     let (client, key) = (context.daemon()?, args.key.get(context));
-    match target::find_session_or_run(&client, &args.id)? {
+    match found {
         SessionOrRun::Session(row) => {
             let path = target::session_action_path(&row.id, "limit");
             let reply = client.post(&path, &request, &key)?;

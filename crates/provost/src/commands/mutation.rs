@@ -54,10 +54,11 @@ impl TakeOverArgs {
         if !self.take_over {
             return Ok(());
         }
+        let found = context.find_session_or_run(id)?;
         let (client, body) = (context.daemon()?, serde_json::json!({}));
         let post =
             |path: String| client.post::<Value>(&path, &body, &context.idempotency_key(None));
-        match target::find_session_or_run(&client, id)? {
+        match found {
             SessionOrRun::Session(row) => {
                 post(target::session_action_path(&row.id, TAKE_OVER)).map(drop)?
             }
@@ -87,10 +88,10 @@ pub(crate) fn change(
     show(context, reply.map_err(|error| target::explain_run_target(&client, id, action, error))?)
 }
 
-/// Requests a change to a session or run, depending on the ID, and shows its new state.
-pub(crate) fn change_any(
+/// Requests a change to a session or run that was looked up, and shows its new state.
+pub(crate) fn change_found(
     context: &Context,
-    id: &str,
+    found: SessionOrRun,
     action: &str,
     body: &impl Serialize,
     run_action: &str,
@@ -98,7 +99,7 @@ pub(crate) fn change_any(
     key: &KeyArgs,
 ) -> CliResult {
     let (client, key) = (context.daemon()?, key.get(context));
-    match target::find_session_or_run(&client, id)? {
+    match found {
         SessionOrRun::Session(row) => {
             show(context, client.post(&target::session_action_path(&row.id, action), body, &key)?)
         }

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use provost_api::ReplayReply;
+use provost_engine::history::ReplayForm;
 use serde_json::json;
 
 use super::{input, team::args as team_args};
@@ -28,28 +29,11 @@ pub(crate) struct ReplayArgs {
     team: String,
     /// Format: compact (a line per message, criterion and session), timeline (a line per event) or transcript
     /// (messages)
-    #[arg(long = "as", value_name = "FORM", value_enum, default_value_t = FormArg::Compact)]
-    form: FormArg,
+    #[arg(long = "as", value_name = "FORM", default_value = "compact", value_parser = input::one_of(&ReplayForm::ALL, ReplayForm::as_str))]
+    form: ReplayForm,
     /// Also show the text of the events
     #[arg(long)]
     content: bool,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormArg {
-    Compact,
-    Timeline,
-    Transcript,
-}
-
-impl FormArg {
-    fn as_str(self) -> &'static str {
-        match self {
-            FormArg::Compact => "compact",
-            FormArg::Timeline => "timeline",
-            FormArg::Transcript => "transcript",
-        }
-    }
 }
 
 pub(crate) fn run(context: &Context, args: &ReplayArgs) -> CliResult {
@@ -64,8 +48,8 @@ pub(crate) fn run(context: &Context, args: &ReplayArgs) -> CliResult {
     let id = ui::short_id(&reply.team.id);
     let mut next = vec![format!("provost audit {id}")];
     match args.form {
-        FormArg::Compact => next.push(format!("provost replay {id} --as timeline")),
-        FormArg::Timeline | FormArg::Transcript => {}
+        ReplayForm::Compact => next.push(format!("provost replay {id} --as timeline")),
+        ReplayForm::Timeline | ReplayForm::Transcript => {}
     }
     if context.ui.json {
         context.ui.result(json!(reply), &next)?;

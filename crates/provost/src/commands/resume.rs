@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{
     input,
-    mutation::{KeyArgs, TakeOverArgs, change, change_any},
+    mutation::{KeyArgs, TakeOverArgs, change, change_found},
 };
 use crate::{cli::CliResult, context::Context};
 
@@ -44,5 +44,6 @@ pub(crate) fn run(context: &Context, args: &ResumeArgs) -> CliResult {
         // Only a session accepts an instruction. A run writes its agents' instructions itself.
         return change(context, &args.id, "send", &send, &args.key);
     }
-    change_any(context, &args.id, "send", &send, "resume", &json!({}), &args.key)
+    let found = context.find_session_or_run(&args.id)?;
+    change_found(context, found, "send", &send, "resume", &json!({}), &args.key)
 }

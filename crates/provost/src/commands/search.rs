@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use provost_api::SearchReply;
+use provost_engine::history::SearchScope;
 use serde_json::json;
 
-use super::team::args as team_args;
+use super::{input, team::args as team_args};
 use crate::{
     cli::CliResult,
     context::Context,
@@ -28,32 +29,11 @@ pub(crate) struct SearchArgs {
     #[arg(value_name = "WORDS", required = true)]
     words: Vec<String>,
     /// Search only this kind (repeatable)
-    #[arg(long = "in", value_name = "KIND", value_enum)]
-    within: Vec<SearchKindArg>,
+    #[arg(long = "in", value_name = "KIND", value_parser = input::one_of(&SearchScope::ALL, SearchScope::as_str))]
+    within: Vec<SearchScope>,
     /// Maximum number of results per kind
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     limit: u32,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SearchKindArg {
-    Teams,
-    Sessions,
-    Runs,
-    Members,
-    Events,
-}
-
-impl SearchKindArg {
-    fn as_str(self) -> &'static str {
-        match self {
-            SearchKindArg::Teams => "teams",
-            SearchKindArg::Sessions => "sessions",
-            SearchKindArg::Runs => "runs",
-            SearchKindArg::Members => "members",
-            SearchKindArg::Events => "events",
-        }
-    }
 }
 
 pub(crate) fn run(context: &Context, args: &SearchArgs) -> CliResult {

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, process::ExitCode};
 
 use clap::Args;
 use provost_api::{
-    ApiError, Client, ErrorCode, RunRow, SessionRow, SessionsReply, TeamReply, TeamRow, WhyReply,
+    ApiError, Client, ErrorCode, RunRow, SessionRow, SessionsReply, TeamRow, WhyReply,
 };
 use provost_engine::history::describe_missing;
 use serde_json::{Value, json};
@@ -52,24 +52,28 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(context: &Context, args: &StatusArgs) -> CliResult {
+    let Some(id) = &args.id else {
+        overview(context, &context.daemon()?)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    if args.at.is_some() || args.diff.is_some() {
+        as_of::run(context, &context.daemon()?, id, args.at, args.diff)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // The name is looked up first, because the reply also describes the daemon.
+    let subject = find_subject(context, id)?;
     let client = context.daemon()?;
-    match &args.id {
-        Some(id) if args.at.is_some() || args.diff.is_some() => {
-            as_of::run(context, &client, id, args.at, args.diff)?;
+    match subject {
+        StatusTarget::Task(row) => one_task(context, &row)?,
+        StatusTarget::Target(target) if args.watch => watch::run(context, &client, target)?,
+        StatusTarget::Target(SessionOrRun::Session(row)) if args.why => {
+            why(context, &client, &row.id)?
         }
-        None => overview(context, &client)?,
-        Some(id) => match find_subject(&client, id)? {
-            StatusTarget::Task(row) => one_task(context, &row)?,
-            StatusTarget::Target(target) if args.watch => watch::run(context, &client, target)?,
-            StatusTarget::Target(SessionOrRun::Session(row)) if args.why => {
-                why(context, &client, &row.id)?
-            }
-            StatusTarget::Target(SessionOrRun::Session(row)) => one(context, &row)?,
-            StatusTarget::Target(SessionOrRun::Run(row)) if args.why => {
-                why_run(context, &client, &row)?
-            }
-            StatusTarget::Target(SessionOrRun::Run(row)) => one_run(context, &client, &row)?,
-        },
+        StatusTarget::Target(SessionOrRun::Session(row)) => one(context, &row)?,
+        StatusTarget::Target(SessionOrRun::Run(row)) if args.why => {
+            why_run(context, &client, &row)?
+        }
+        StatusTarget::Target(SessionOrRun::Run(row)) => one_run(context, &client, &row)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -81,21 +85,18 @@ enum StatusTarget {
 }
 
 /// Finds a session or run, or else a team.
-fn find_subject(client: &Client, id: &str) -> Result<StatusTarget, ApiError> {
-    let missing = match target::find_session_or_run(client, id) {
-        Ok(target) => return Ok(StatusTarget::Target(target)),
-        Err(error) => error,
-    };
-    if missing.code != ErrorCode::NotFound {
-        return Err(missing);
-    }
-    match client.get::<TeamReply>(&target::team_path(id)) {
-        Ok(reply) => Ok(StatusTarget::Task(Box::new(reply.team))),
-        Err(error) if error.code == ErrorCode::NotFound => {
+fn find_subject(context: &Context, id: &str) -> Result<StatusTarget, ApiError> {
+    let mut found = context.look_up(id)?;
+    let team = found.team.take();
+    match team {
+        Some(team) if found.is_empty() => Ok(StatusTarget::Task(Box::new(team))),
+        _ => target::session_or_run(found, id).map(StatusTarget::Target).map_err(|missing| {
+            if missing.code != ErrorCode::NotFound {
+                return missing;
+            }
             let message = describe_missing("session, run or team", id);
-            Err(ApiError { message, ..missing }.next("provost team ls"))
-        }
-        Err(error) => Err(error),
+            ApiError { message, ..missing }.next("provost team ls")
+        }),
     }
 }
 

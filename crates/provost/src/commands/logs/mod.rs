@@ -97,6 +97,7 @@ pub(crate) struct LogsArgs {
 
 pub(crate) fn run(context: &Context, args: &LogsArgs) -> CliResult {
     let home = context.trusted_home()?;
+    let found = context.find_session_or_run(&args.id)?;
     let client = context.daemon()?;
     let filter = LineFilter {
         tail: args.tail,
@@ -106,7 +107,7 @@ pub(crate) fn run(context: &Context, args: &LogsArgs) -> CliResult {
     let sink = LineSink::new(filter, clock::local_zone());
     let shown = LinePrinter::new(channels(args), style(context, args), sink);
     let mut logs = Logs { context, home, shown, missing: Vec::new() };
-    match target::find_session_or_run(&client, &args.id)? {
+    match found {
         SessionOrRun::Session(row) => logs.of_session(args, &row)?,
         SessionOrRun::Run(row) => run::show(&mut logs, args, &client, &row)?,
     }

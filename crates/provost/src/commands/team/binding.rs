@@ -1,6 +1,6 @@
 //! Commands that change the members of a team: `provost team bind`, `retire`, `rotate` and `label`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use provost_api::ApiError;
 use provost_core::{
     ids::SessionId,
@@ -16,24 +16,6 @@ use crate::{
     target,
 };
 
-/// The role of a member.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum RoleArg {
-    Worker,
-    Manager,
-    Reviewer,
-}
-
-impl From<RoleArg> for MemberRole {
-    fn from(role: RoleArg) -> MemberRole {
-        match role {
-            RoleArg::Worker => MemberRole::Worker,
-            RoleArg::Manager => MemberRole::Manager,
-            RoleArg::Reviewer => MemberRole::Reviewer,
-        }
-    }
-}
-
 /// Bind a session or an external member to a team
 #[derive(Debug, Args)]
 #[command(
@@ -47,8 +29,8 @@ pub(super) struct BindArgs {
     #[arg(value_parser = label)]
     name: String,
     /// Role of the member
-    #[arg(long, value_enum)]
-    role: RoleArg,
+    #[arg(long, value_parser = input::one_of(&MemberRole::ALL, MemberRole::as_str))]
+    role: MemberRole,
     /// Session of the member; a member without a session pulls its messages with `provost team
     /// next`
     #[arg(long, value_name = "SESSION", value_parser = input::parse_name)]
@@ -153,7 +135,7 @@ fn session(context: &Context, named: Option<&str>) -> Result<Option<SessionId>, 
 pub(super) fn bind(context: &Context, args: &BindArgs) -> CliResult {
     let command = TeamCommand::Bind {
         name: args.name.clone(),
-        role: args.role.into(),
+        role: args.role,
         session: session(context, args.session.as_deref())?,
         labels: args.labels.labels(),
     };

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use provost_api::ApiError;
 use provost_core::team::{
     EpilogueStep, MANAGER_RULES, ManagerConfig, MoveKind, TeamCommand, WorkChallenge,
@@ -87,29 +87,6 @@ struct ContractAcceptArgs {
     key: KeyArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum MoveKindArg {
-    Wait,
-    Nudge,
-    Interrupt,
-    Escalate,
-    Stop,
-    Inspect,
-}
-
-impl From<MoveKindArg> for MoveKind {
-    fn from(kind: MoveKindArg) -> MoveKind {
-        match kind {
-            MoveKindArg::Wait => MoveKind::Wait,
-            MoveKindArg::Nudge => MoveKind::Nudge,
-            MoveKindArg::Interrupt => MoveKind::Interrupt,
-            MoveKindArg::Escalate => MoveKind::Escalate,
-            MoveKindArg::Stop => MoveKind::Stop,
-            MoveKindArg::Inspect => MoveKind::Inspect,
-        }
-    }
-}
-
 /// Record the manager's next move, as strict mode requires
 #[derive(Debug, Args)]
 #[command(
@@ -117,8 +94,8 @@ impl From<MoveKindArg> for MoveKind {
 )]
 struct MoveArgs {
     /// Kind of move
-    #[arg(value_enum)]
-    kind: MoveKindArg,
+    #[arg(value_parser = input::one_of(&MoveKind::ALL, MoveKind::as_str))]
+    kind: MoveKind,
     /// Reason, with at least 12 letters or digits
     #[arg(long, value_name = "TEXT")]
     because: String,
@@ -128,11 +105,17 @@ struct MoveArgs {
     key: KeyArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum EpilogueStepArg {
-    DraftPullRequest,
-    SeparateReview,
-    Handover,
+/// The steps that are recorded with this command. Provost runs the checks itself.
+const RECORDED_STEPS: [EpilogueStep; 3] =
+    [EpilogueStep::DraftPullRequest, EpilogueStep::SeparateReview, EpilogueStep::Handover];
+
+/// Returns the word for a step on the command line.
+fn step_word(step: EpilogueStep) -> &'static str {
+    match step {
+        EpilogueStep::DraftPullRequest => "draft-pull-request",
+        EpilogueStep::SeparateReview => "separate-review",
+        EpilogueStep::Checks | EpilogueStep::Handover => step.as_str(),
+    }
 }
 
 /// Record that a step of the epilogue is done
@@ -142,8 +125,8 @@ enum EpilogueStepArg {
 )]
 struct EpilogueArgs {
     /// Step to record; `provost team done` runs the checks itself
-    #[arg(value_enum)]
-    step: EpilogueStepArg,
+    #[arg(value_parser = input::one_of(&RECORDED_STEPS, step_word))]
+    step: EpilogueStep,
     /// Description of the step's result, with at least 12 letters or digits
     #[arg(long, value_name = "TEXT")]
     evidence: String,
@@ -184,7 +167,7 @@ pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
         }
         ContractCommand::Move(args) => {
             let (kind, because) =
-                (args.kind.into(), input::read_text("the reason (--because)", &args.because)?);
+                (args.kind, input::read_text("the reason (--because)", &args.because)?);
             args.team.target(context).change(
                 context,
                 &TeamCommand::RecordMove { kind, because },
@@ -192,13 +175,8 @@ pub(crate) fn run(context: &Context, args: &ContractArgs) -> CliResult {
             )
         }
         ContractCommand::Epilogue(args) => {
-            let step = match args.step {
-                EpilogueStepArg::DraftPullRequest => EpilogueStep::DraftPullRequest,
-                EpilogueStepArg::SeparateReview => EpilogueStep::SeparateReview,
-                EpilogueStepArg::Handover => EpilogueStep::Handover,
-            };
             let command = TeamCommand::DoEpilogue {
-                step,
+                step: args.step,
                 evidence: input::read_text("the evidence (--evidence)", &args.evidence)?,
             };
             args.team.target(context).change(context, &command, &args.key)

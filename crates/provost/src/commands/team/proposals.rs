@@ -1,6 +1,6 @@
 //! `provost team propose` and `provost team choose`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use provost_core::team::{ProposalChoice, TeamCommand};
 
 use super::args::TeamFlags;
@@ -35,8 +35,8 @@ pub(super) struct ProposeArgs {
     after_help = "Examples:\n  provost team choose worker --because 'it is smaller, and shows more' -t limits --as eye\n  provost team choose stop --because 'neither says how it is tested' -t limits --as eye"
 )]
 pub(super) struct ChooseArgs {
-    #[arg(value_enum)]
-    choice: ChoiceArg,
+    #[arg(value_parser = input::one_of_described(&CHOICES, ProposalChoice::as_str))]
+    choice: ProposalChoice,
     /// Reason
     #[arg(long, value_name = "TEXT")]
     because: String,
@@ -46,25 +46,11 @@ pub(super) struct ChooseArgs {
     key: KeyArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum ChoiceArg {
-    /// The worker's proposal
-    Worker,
-    /// The manager's proposal
-    Manager,
-    /// Neither proposal; pause the team
-    Stop,
-}
-
-impl From<ChoiceArg> for ProposalChoice {
-    fn from(choice: ChoiceArg) -> ProposalChoice {
-        match choice {
-            ChoiceArg::Worker => ProposalChoice::Worker,
-            ChoiceArg::Manager => ProposalChoice::Manager,
-            ChoiceArg::Stop => ProposalChoice::Stop,
-        }
-    }
-}
+const CHOICES: [(ProposalChoice, &str); 3] = [
+    (ProposalChoice::Worker, "The worker's proposal"),
+    (ProposalChoice::Manager, "The manager's proposal"),
+    (ProposalChoice::Stop, "Neither proposal; pause the team"),
+];
 
 pub(super) fn propose(context: &Context, args: &ProposeArgs) -> CliResult {
     let command = TeamCommand::ProposeNext { text: input::read_text("the proposal", &args.text)? };
@@ -73,7 +59,7 @@ pub(super) fn propose(context: &Context, args: &ProposeArgs) -> CliResult {
 
 pub(super) fn choose(context: &Context, args: &ChooseArgs) -> CliResult {
     let (choice, because) =
-        (args.choice.into(), input::read_text("the reason (--because)", &args.because)?);
+        (args.choice, input::read_text("the reason (--because)", &args.because)?);
     let command = TeamCommand::ChooseNext { choice, because };
     args.team.target(context).change(context, &command, &args.key)
 }

@@ -1,6 +1,6 @@
 //! `provost team send`
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use provost_api::{ApiError, ErrorCode, MemberRow, TeamRow};
 use provost_core::team::{
     MessageChannel, NewMessage, Priority, Recipient, TeamCommand, TeamMessageKind,
@@ -39,11 +39,11 @@ pub(super) struct TeamSendArgs {
     #[arg(value_name = "TEXT")]
     second: Option<String>,
     /// Kind of message
-    #[arg(long, value_enum, default_value = "instruction")]
-    kind: KindArg,
+    #[arg(long, default_value = "instruction", value_parser = input::one_of(&SENT_KINDS, TeamMessageKind::as_str))]
+    kind: TeamMessageKind,
     /// Priority among the member's messages
-    #[arg(long, value_enum, default_value = "normal")]
-    priority: PriorityArg,
+    #[arg(long, default_value = "normal", value_parser = input::one_of(&Priority::ALL, Priority::as_str))]
+    priority: Priority,
     /// Time until the message expires, such as 30m; an expired message is no longer offered
     #[arg(long, value_name = "DURATION", value_parser = input::parse_age)]
     expires: Option<u64>,
@@ -68,19 +68,9 @@ pub(super) struct TeamSendArgs {
     key: KeyArgs,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum KindArg {
-    Instruction,
-    Note,
-    Report,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum PriorityArg {
-    Low,
-    Normal,
-    High,
-}
+/// The kinds of messages that a person sends. Provost creates the others itself.
+const SENT_KINDS: [TeamMessageKind; 3] =
+    [TeamMessageKind::Instruction, TeamMessageKind::Note, TeamMessageKind::Report];
 
 pub(super) fn run(context: &Context, args: &TeamSendArgs) -> CliResult {
     let target = args.team.target(context);
@@ -166,17 +156,9 @@ fn message(args: &TeamSendArgs, to: &str, text: String, key: &str) -> NewMessage
             OPERATOR => Recipient::Operator,
             member => Recipient::Member(member.to_owned()),
         },
-        kind: match args.kind {
-            KindArg::Instruction => TeamMessageKind::Instruction,
-            KindArg::Note => TeamMessageKind::Note,
-            KindArg::Report => TeamMessageKind::Report,
-        },
+        kind: args.kind,
         text,
-        priority: match args.priority {
-            PriorityArg::Low => Priority::Low,
-            PriorityArg::Normal => Priority::Normal,
-            PriorityArg::High => Priority::High,
-        },
+        priority: args.priority,
         expires_in_ms: args.expires,
         steer: args.steer,
     }

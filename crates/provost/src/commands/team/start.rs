@@ -67,8 +67,8 @@ pub(super) struct StartArgs {
     #[command(flatten)]
     looped: LoopFlags,
     /// How strictly the manager is controlled
-    #[arg(long, value_enum, default_value = "guided")]
-    mode: ModeArg,
+    #[arg(long, default_value = "guided", value_parser = input::one_of(&ManagerMode::ALL, ManagerMode::as_str))]
+    mode: ManagerMode,
     /// Directory in which the team works [default: current directory]
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
@@ -76,23 +76,6 @@ pub(super) struct StartArgs {
     windows: WindowArgs,
     #[command(flatten)]
     key: KeyArgs,
-}
-
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum ModeArg {
-    Light,
-    Guided,
-    Strict,
-}
-
-impl From<ModeArg> for ManagerMode {
-    fn from(mode: ModeArg) -> ManagerMode {
-        match mode {
-            ModeArg::Light => ManagerMode::Light,
-            ModeArg::Guided => ManagerMode::Guided,
-            ModeArg::Strict => ManagerMode::Strict,
-        }
-    }
 }
 
 pub(super) fn run(context: &Context, args: &StartArgs) -> CliResult {
@@ -142,7 +125,7 @@ fn spec(
     let checks = if args.check.is_empty() { checks(config) } else { args.check.clone() };
     let (cwd, bounds) = (args.cwd.as_deref(), args.windows.bounds());
     let mut spec = new::spec(context, &name, goal, None, &checks, cwd, bounds)?;
-    spec.config.mode = args.mode.into();
+    spec.config.mode = args.mode;
     spec.policy =
         args.members.policy().map(|name| loop_templates::policy(config, name)).transpose()?;
     Ok(spec)
