@@ -5,6 +5,9 @@
 //! still runs no programs from the repository. Commands that start something call [`require`]
 //! first, which asks the operator if there is a terminal, and otherwise fails.
 
+mod agent;
+mod describe;
+
 use std::{
     io::{BufRead as _, IsTerminal as _},
     path::{Path, PathBuf},
@@ -14,9 +17,8 @@ use provost_api::{ApiError, ErrorCode};
 use provost_core::text::shell_quote;
 use provost_sys::{agent_file, origin, process};
 use provost_trust::{
-    ContentChange, ContentEntry, ContentPart, OwnershipError, ProjectSnapshot, ReadError,
-    TrustContent, TrustDigest, TrustStore, UnsafeProject, agent_directory, check_owner, find_top,
-    read_workflow, snapshot,
+    ContentPart, OwnershipError, ProjectSnapshot, ReadError, TrustContent, TrustDigest, TrustStore,
+    UnsafeProject, check_owner, find_top, read_workflow, snapshot,
 };
 
 use crate::{
@@ -26,17 +28,15 @@ use crate::{
     environment::Environment,
     error::{chain, usage},
     settings,
-    ui::{clip, escape_block, escape_line},
+    ui::escape_line,
 };
+
+pub(crate) use agent::{AgentTrust, AgentWorkplace, agent_trust};
+use describe::untrusted_error;
+pub(crate) use describe::{describe, describe_effect};
 
 /// The maximum size of a workflow, which is the same as in `serve`.
 const MAX_WORKFLOW: u64 = 256 << 10;
-
-/// How many entries to list in an error.
-const MAX_LISTED: usize = 5;
-
-/// The maximum length of a value in an error.
-const MAX_VALUE_WIDTH: usize = 80;
 
 /// A project, and whether its files are trusted.
 #[derive(Debug)]
@@ -360,172 +360,6 @@ pub(crate) fn last_trusted(environment: &Environment, subject: &TrustSubject) ->
     last.unwrap_or_default().down_to(&subject.directory)
 }
 
-/// Lists everything that needs trust. Compared with the last decision, entries marked `+` are new,
-/// entries marked `~` have changed, and entries marked `-` were removed.
-pub(crate) fn describe(subject: &TrustSubject, before: &TrustContent) -> Vec<String> {
-    let changes = subject.content.changes(before);
-    let mark = |file: &str, entry: &ContentEntry| {
-        let is = |change: &ContentChange| match change {
-            ContentChange::Added { file: of, entry: new } => {
-                (of == file && new == entry).then_some('+')
-            }
-            ContentChange::Changed { file: of, after, .. } => {
-                (of == file && after == entry).then_some('~')
-            }
-            ContentChange::Removed { .. } => None,
-        };
-        changes.iter().find_map(is).unwrap_or(' ')
-    };
-    let mut lines = Vec::new();
-    for part in &subject.content.parts {
-        lines.push(escape_line(&part.file));
-        for entry in &part.entries {
-            lines.extend(entry_lines(mark(&part.file, entry), &part.file, entry));
-        }
-    }
-    for change in &changes {
-        if let ContentChange::Removed { file, entry } = change {
-            lines.push(match &entry.key {
-                Some(key) => format!("  - {} of {}", escape_line(key), escape_line(file)),
-                None if agent_directory(file).is_some() => {
-                    format!("  - {} (removed)", escape_line(file))
-                }
-                None => format!("  - the text of {}, which could not be parsed", escape_line(file)),
-            });
-        }
-    }
-    for (commit, part) in subject.committed_parts() {
-        let file = escape_line(&part.file);
-        lines.push(format!("{file} of commit {commit}, from which worktrees start"));
-        for entry in &part.entries {
-            lines.extend(entry_lines('+', &part.file, entry));
-        }
-    }
-    lines
-}
-
-fn entry_lines(mark: char, file: &str, entry: &ContentEntry) -> Vec<String> {
-    let meaning = describe_effect(file, entry.key.as_deref());
-    match &entry.key {
-        Some(key) => {
-            vec![format!(
-                "  {mark} {} = {}    # {meaning}",
-                escape_line(key),
-                escape_line(&entry.value)
-            )]
-        }
-        None => {
-            let text = escape_block(&entry.value);
-            let head = format!("  {mark} the whole file    # {meaning}");
-            std::iter::once(head).chain(text.lines().map(|line| format!("    | {line}"))).collect()
-        }
-    }
-}
-
-/// Describes what an entry does.
-pub(crate) fn describe_effect(file: &str, key: Option<&str>) -> &'static str {
-    let Some(key) = key else {
-        let directory = agent_directory(file).unwrap_or_default();
-        let name = file[directory.len()..].trim_start_matches('/');
-        return match name {
-            ".mcp.json" => "agents start the servers in this file",
-            _ if name.starts_with(".codex/") => {
-                "Codex reads servers, hooks, rules and settings from this file"
-            }
-            _ if name.starts_with(".claude/") => {
-                "Claude reads hooks, permissions and variables from this file"
-            }
-            _ => "the file cannot be parsed, so all of it needs trust",
-        };
-    };
-    let key = key
-        .strip_prefix("presets.")
-        .and_then(|rest| rest.split_once('.'))
-        .map_or(key, |(_, set)| set);
-    if let Some(Some(effect)) = provost_config::trust_effect(key) {
-        return effect;
-    }
-    let parts: Vec<&str> = key.split('.').collect();
-    match parts.as_slice() {
-        // A section of WORKFLOW.md.
-        ["codex", ..] => "decides what Codex may do without asking",
-        ["agents", _, "command" | "adapter"] => "the program to run as an agent",
-        ["agents", _, "env" | "pass_env", ..] | ["environment", ..] => {
-            "environment variables of programs"
-        }
-        ["hooks", "after_create"] | ["worktree", "setup"] => "runs in every new worktree",
-        ["hooks", ..] => "runs when this event occurs",
-        ["verify", "checks"] | ["loops", _, "evidence", ..] => "runs to check work",
-        ["verify", "keep"] => "decides which files remain for the next check",
-        ["worktree", "copy"] => "copies ignored files, such as secrets, to where agents work",
-        ["worktree", "enabled"] => "decides whether agents work in your checkout",
-        ["workflows", ..] => "decides which verifier runs, and which agents are recommended",
-        ["run", "machine_parallel"] => "decides how many agents work at the same time",
-        ["verify", "protected"] => "decides which file changes need your approval",
-        ["verifiers", ..] => "decides whether work counts as verified",
-        ["approvals", ..] => "decides what agents may do without asking",
-        ["reactions", ..] | ["policies", ..] => "acts on sessions automatically",
-        ["run", "land"] => "decides where finished work goes",
-        ["skills", ..] => "directories with skills for agents",
-        ["budget", ..] | ["loops", _, "tokens"] => "decides how many tokens agents may use",
-        _ => "widens what runs may do",
-    }
-}
-
-/// Returns the error for starting something in an untrusted project.
-fn untrusted_error(environment: &Environment, subject: &TrustSubject) -> ApiError {
-    let before = last_trusted(environment, subject);
-    let changes = subject.content.changes(&before);
-    let mut news: Vec<String> = changes.iter().map(describe_change).collect();
-    if subject.content.is_empty() && subject.committed.is_some() {
-        news.clear();
-    }
-    news.extend(subject.committed_parts().map(|(commit, part)| {
-        let meaning = describe_effect(&part.file, None);
-        format!(
-            "{} of commit {commit}, from which the work starts ({meaning})",
-            escape_line(&part.file)
-        )
-    }));
-    let more = news.len().saturating_sub(MAX_LISTED);
-    let mut named = news[..news.len().min(MAX_LISTED)].join("; ");
-    if more > 0 {
-        named.push_str(&format!("; and {more} more"));
-    }
-    let path = subject.path.display();
-    let why = if before.is_empty() { "is not trusted" } else { "changed since you trusted it" };
-    let message = format!("{} {why}: {named}", escape_line(&path.to_string()));
-    let next = format!("provost trust {}", subject.argument());
-    ApiError::new(ErrorCode::Refused, message).next(next)
-}
-
-fn describe_change(change: &ContentChange) -> String {
-    let describe = |file: &str, entry: &ContentEntry| {
-        let meaning = describe_effect(file, entry.key.as_deref());
-        match &entry.key {
-            Some(key) => {
-                let value = clip(&escape_line(&entry.value), MAX_VALUE_WIDTH);
-                format!("{} sets {} = {value} ({meaning})", escape_line(file), escape_line(key))
-            }
-            None => format!("{} ({meaning})", escape_line(file)),
-        }
-    };
-    match change {
-        ContentChange::Added { file, entry }
-        | ContentChange::Changed { file, after: entry, .. } => describe(file, entry),
-        ContentChange::Removed { file, entry } => match &entry.key {
-            Some(key) => format!("{} no longer has {}", escape_line(file), escape_line(key)),
-            None if agent_directory(file).is_some() => {
-                format!("{} was removed", escape_line(file))
-            }
-            // The file may still exist: the whole file is an entry only while it cannot be parsed.
-            None => {
-                format!("{} no longer has the text that could not be parsed", escape_line(file))
-            }
-        },
-    }
-}
-
 /// Returns the error for starting something in a project that other users could have written to.
 fn unsafe_project_error(top: &Path, why: &ReadError) -> ApiError {
     let top = escape_line(&top.display().to_string());
@@ -580,60 +414,4 @@ pub(crate) fn warning(environment: &Environment, cwd: &Path) -> Option<TrustWarn
 /// Whether a directory belongs to another user, according to Provost's own check.
 pub(crate) fn is_foreign(top: &Path) -> bool {
     matches!(check_owner(top), Err(UnsafeProject::Unowned(OwnershipError::OtherUser { .. })))
-}
-
-/// Where an agent works, and whether the project's files are ignored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AgentWorkplace<'a> {
-    pub(crate) cwd: &'a Path,
-    /// The files of the commit that the agent's worktree starts from. `None` if it works in a checkout.
-    pub(crate) committed: Option<&'a CommitContent>,
-    pub(crate) ignores_project: bool,
-}
-
-/// Whether the files that an agent itself reads from a repository are trusted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum AgentTrust {
-    /// The repository has no such files.
-    None,
-    /// The user trusts exactly this content, or trusts the directory in the agent's own configuration.
-    Trusted(String),
-    Untrusted,
-}
-
-/// Decides whether an agent may trust a repository. Provost never decides this on its own: the user
-/// must trust the content with `provost trust`, or trust the directory in the agent's own
-/// configuration, which `user_trusts` reads.
-pub(crate) fn agent_trust(
-    environment: &Environment,
-    place: AgentWorkplace<'_>,
-    user_trusts: impl Fn(&Path) -> bool,
-) -> AgentTrust {
-    let top = find_top(place.cwd).unwrap_or_else(|| place.cwd.to_owned());
-    let has_files = match place.committed {
-        Some(committed) => !committed.content.codex_part().is_empty(),
-        None => provost_trust::has_agent_files(&top, place.cwd),
-    };
-    if !has_files {
-        return AgentTrust::None;
-    }
-    let digest = match place.committed {
-        Some(committed) => Ok(Some(committed.content.codex_part().digest())),
-        None => provost_trust::agent_digest(&top, place.cwd),
-    };
-    let Ok(Some(digest)) = digest else { return AgentTrust::Untrusted };
-    let by_store = !place.ignores_project
-        && match place.committed {
-            Some(committed) => store(environment)
-                .is_ok_and(|store| store.includes(&top, &committed.content).unwrap_or(false)),
-            None => project_trust(environment, place.cwd)
-                .is_some_and(|project| matches!(project.state, ProjectTrustState::Trusted(_))),
-        };
-    let main = provost_trust::main_top(&top);
-    let tops = [Some(top.as_path()), main.as_deref()];
-    if by_store || tops.into_iter().flatten().any(user_trusts) {
-        AgentTrust::Trusted(digest.to_string())
-    } else {
-        AgentTrust::Untrusted
-    }
 }

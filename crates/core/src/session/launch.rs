@@ -111,6 +111,15 @@ pub enum StopStep {
 }
 
 impl StopStep {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StopStep::Interrupt => "interrupt",
+            StopStep::Terminate => "terminate",
+            StopStep::Kill => "kill",
+            StopStep::GivenUp => "given_up",
+        }
+    }
+
     /// Returns the next step if the process has survived the current step.
     pub fn next(self) -> Option<StopStep> {
         match self {

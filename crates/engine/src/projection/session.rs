@@ -13,7 +13,7 @@ use provost_core::{
     request::{ApprovalSubject, BlockingMode, Request, RequestKind},
     session::{
         AgentMessage, AgentMessageKind, Claim, DeliveryStatus, Fact, FactKind, Launch, LaunchPhase,
-        LimitWait, ProcessExit, Session, StopStep, StoppedBy, TmuxPane, WorkLocation, WorkState,
+        LimitWait, ProcessExit, Session, StoppedBy, TmuxPane, WorkLocation, WorkState,
     },
     shortage::{EffectWait, Shortage},
     team::Communication,
@@ -388,18 +388,12 @@ fn launch_row(launch: &Launch) -> LaunchRow {
         LaunchPhase::Unobserved { .. } => (LaunchPhaseName::Unobserved, None),
         LaunchPhase::Failed { .. } => (LaunchPhaseName::Failed, None),
     };
-    let step = |step| match step {
-        StopStep::Interrupt => "interrupt",
-        StopStep::Terminate => "terminate",
-        StopStep::Kill => "kill",
-        StopStep::GivenUp => "given_up",
-    };
     LaunchRow {
         id: launch.id.to_string(),
         phase: phase.into(),
         pid,
         attempt: launch.attempt,
-        stop: launch.stop.map(|stop| step(stop.step).to_owned()),
+        stop: launch.stop.map(|stop| stop.step.as_str().to_owned()),
         leftovers: launch.gone.map(|gone| gone.leftovers),
     }
 }

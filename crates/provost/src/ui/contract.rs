@@ -3,7 +3,7 @@
 use provost_api::TeamRow;
 use provost_core::team::{MANAGER_RULES, ManagerConfig, ManagerMode};
 
-use super::{Paint, Screen, Tone, detail::DetailView, text::escape_line};
+use super::{Paint, Screen, Tone, detail_view::DetailView, text::escape_line};
 
 /// Shows a manager's contract: the rules that the manager accepts, the configuration, and which managers have accepted
 /// the contract.

@@ -6,6 +6,7 @@ mod config;
 mod contract;
 mod describe_run;
 mod detail;
+mod detail_view;
 mod doctor;
 mod event;
 mod graph;
@@ -13,6 +14,7 @@ mod history;
 mod list;
 mod paint;
 mod run;
+mod run_detail;
 mod run_graph;
 mod screen;
 mod table;
@@ -47,9 +49,9 @@ pub(crate) use list::{
 pub(crate) use paint::{Charset, ColorInputs, Paint, Tone};
 #[cfg(test)]
 pub(crate) use run::tests::run as test_run;
-pub(crate) use run::{
-    RunExtras, approval_commands, approval_diff, describe_approval, first_run, run_detail,
-    run_line, run_lines, why_run_lines,
+pub(crate) use run::{first_run, run_line, run_lines, why_run_lines};
+pub(crate) use run_detail::{
+    RunExtras, approval_commands, approval_diff, describe_approval, run_detail,
 };
 pub(crate) use run_graph::task_rows;
 pub(crate) use screen::{Screen, unbreakable};

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     ColumnFit, Paint, Screen, Table, Tone, age, ago,
-    detail::DetailView,
+    detail_view::DetailView,
     for_how_long, short_id,
     text::{clip, escape_block, escape_line, join_lines},
 };

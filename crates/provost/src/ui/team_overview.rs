@@ -5,7 +5,9 @@ use provost_api::{
     RecentEventsRow,
 };
 
-use super::{Paint, Screen, Tone, detail::DetailView, team::show_message_text, text::escape_line};
+use super::{
+    Paint, Screen, Tone, detail_view::DetailView, team::show_message_text, text::escape_line,
+};
 
 /// Shows everything needed to decide on the next step.
 pub(crate) fn team_overview(paint: Paint, screen: Screen, cycle: &OverviewRow) -> Vec<String> {
