@@ -16,8 +16,8 @@ use provost_sandbox::{
 };
 use provost_sys::origin::{Boundary, ProcessOrigin};
 use provost_sys::peer::{PinnedPeer, Pinning};
-use provost_sys::process::ProcStat;
 use provost_sys::register::LaunchRegister;
+use provost_sys::stat::ProcStat;
 use tempfile::TempDir;
 
 use crate::kit::{Launch, in_terminal, program, sh, signal, until, write};

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Child;
 
 use provost_sandbox::{NetworkAccess, ProcessLimits, SandboxLevel, SandboxMode, SandboxRequest};
-use provost_sys::process::ProcStat;
+use provost_sys::stat::ProcStat;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::kit::{GENEROUS_LIMITS, TestEnv, TestUser, everywhere, has_full, users};
